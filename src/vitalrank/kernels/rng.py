@@ -24,6 +24,12 @@ INITIAL = 5
 CLUSTER = 6
 STREAMS = 16  # stream = purpose + STREAMS * index of the negative among the k of a row
 
+# Kernels that allocate nothing need no reference counts; counting costs more than a draw.
+LEAN = {"_nrt": False}
+
+LANES = 8  # blocks of one fill: as many as a wide vector register holds
+PAIRS = 2 * LANES  # a block of four words makes two pairs
+
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 _ROUND_0 = np.uint64(0xD2511F53)
@@ -34,7 +40,7 @@ _UNIT_32 = 2.0**-32
 _UNIT_53 = 2.0**-53
 
 
-@njit(inline="always", cache=True)
+@njit(cache=True, **LEAN)
 def philox(seed: Any, step: Any, row: Any, turn: Any, stream: Any) -> Any:
     """Four random 32-bit words (as uint64) for one counter."""
     key_0 = np.uint64(seed) & _LOW
@@ -52,19 +58,51 @@ def philox(seed: Any, step: Any, row: Any, turn: Any, stream: Any) -> Any:
     return a, b, c, d
 
 
-@njit(inline="always", cache=True)
+@njit(inline="always", cache=True, **LEAN)
 def below(word: Any, n: Any) -> Any:
     """A number in 0..n-1 from a 32-bit word; uniform to within n / 2**32."""
     return np.int64((np.uint64(word) * np.uint64(n)) >> _SHIFT)
 
 
-@njit(inline="always", cache=True)
+@njit(inline="always", cache=True, **LEAN)
 def unit(word: Any) -> Any:
     """A float in [0, 1) from a 32-bit word."""
     return np.float64(word) * _UNIT_32
 
 
-@njit(inline="always", cache=True)
+@njit(inline="always", cache=True, **LEAN)
 def fine_unit(high: Any, low: Any) -> Any:
     """A float in [0, 1) with 53 random bits from two words."""
     return np.float64(((np.uint64(high) << _SHIFT) | np.uint64(low)) >> np.uint64(11)) * _UNIT_53
+
+
+@njit(cache=True)
+def new_words() -> Any:
+    """A buffer for ``pair``."""
+    return np.empty((4, LANES), np.uint64)
+
+
+@njit(cache=True, **LEAN)
+def fill(words: Any, place: Any, turn: Any) -> None:
+    """Load the pairs around ``turn`` of the stream at ``place = (seed, step, row, stream)``, several blocks at once."""
+    seed, step, row, stream = place
+    block = np.uint64((turn // PAIRS) * LANES)
+    for lane in range(words.shape[1]):  # a bound the compiler does not know: it vectorises instead of unrolling
+        a, b, c, d = philox(seed, step, row, block + np.uint64(lane), stream)
+        words[0, lane] = a
+        words[1, lane] = b
+        words[2, lane] = c
+        words[3, lane] = d
+
+
+@njit(inline="always", cache=True, **LEAN)
+def pair(words: Any, place: Any, turn: Any) -> Any:
+    """The ``turn``-th pair of words of a stream: block ``turn // 2``, its first or second half.
+
+    ``words`` holds the pairs around the turn; whoever starts at a turn inside a buffer fills it first.
+    """
+    if turn % PAIRS == 0:
+        fill(words, place, turn)
+    half = 2 * (turn & 1)
+    lane = (turn >> 1) % LANES
+    return words[half, lane], words[half + 1, lane]

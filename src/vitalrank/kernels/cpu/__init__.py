@@ -1,0 +1,24 @@
+"""Kernels for the CPU, compiled by Numba."""
+
+from vitalrank.kernels.cpu.clustered import cluster, draw_clustered
+from vitalrank.kernels.cpu.draws import advance, draw_candidates, draw_until, pick_by_rank, reject_each, score
+from vitalrank.kernels.cpu.proposing import law_mass
+from vitalrank.kernels.cpu.ranked import draw_ranked, pick_open_rank, ranked_mass
+from vitalrank.kernels.cpu.softmax import draw_softmax, score_all
+
+__all__ = [
+    "advance",
+    "cluster",
+    "draw_candidates",
+    "draw_clustered",
+    "draw_ranked",
+    "draw_softmax",
+    "draw_until",
+    "law_mass",
+    "pick_by_rank",
+    "pick_open_rank",
+    "ranked_mass",
+    "reject_each",
+    "score",
+    "score_all",
+]

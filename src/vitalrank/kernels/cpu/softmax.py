@@ -1,0 +1,49 @@
+"""IRGAN: the generator's softmax over the whole catalogue, drawn exactly, in O(items) a row."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from vitalrank.kernels.cpu.proposing import FAST, dot, is_seen
+from vitalrank.kernels.rng import PROPOSE, STREAMS, fine_unit, philox
+
+
+@njit(parallel=True, cache=True, fastmath=FAST)
+def score_all(queries: Any, table: Any, pool: Any, scores: Any) -> None:
+    """``scores[b, p] = queries[b] . table[pool[p]]``."""  # (B, m)
+    for b in prange(len(queries)):
+        for p in range(len(pool)):
+            scores[b, p] = dot(queries, b, table, pool[p])
+
+
+@njit(parallel=True, cache=True)
+def draw_softmax(
+    scores: Any, temperature: Any, pool: Any, seen: Any, counter: Any, users: Any, ids: Any, log_q: Any
+) -> None:
+    """Draw k open items a row from ``softmax(scores / temperature)`` over the pool without what is seen."""
+    for b in prange(len(users)):
+        if seen.open[users[b]] == 0:
+            ids[b] = -1
+            log_q[b] = 0.0
+            continue
+        running = np.empty(len(pool), np.float64)
+        top = -np.inf
+        for p in range(len(pool)):
+            running[p] = -np.inf if is_seen(seen, users[b], pool[p]) else scores[b, p] / temperature
+            top = max(top, running[p])
+        total = 0.0
+        for p in range(len(pool)):
+            total += math.exp(running[p] - top)
+            running[p] = total
+        for c in range(ids.shape[1]):
+            high, low, _, _ = philox(counter.seed, counter.step, counter.rows[b], 0, PROPOSE + STREAMS * c)
+            # The first place whose running sum passes the point has mass of its own, so it is open.
+            p = min(np.searchsorted(running, fine_unit(high, low) * total, side="right"), len(pool) - 1)
+            while p > 0 and running[p] == running[p - 1]:
+                p -= 1
+            ids[b, c] = pool[p]
+            log_q[b, c] = scores[b, p] / temperature - top - math.log(total)

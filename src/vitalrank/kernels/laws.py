@@ -1,0 +1,53 @@
+"""The plain arrays that describe which items may be drawn, for which user, with which probability."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Law(NamedTuple):
+    """A proposal law over a pool of items; items of equal weight form a class, the heaviest class first.
+
+    Given a positive item ``i``, item ``j`` is proposed with probability proportional to
+    ``min(level[j] / level[i], 1)``: the items of the classes before ``first_class[i]`` weigh at least as much
+    as ``i`` and are equally likely; the others follow their weight. ``first_class`` past the last class for every
+    item is the uniform law; 0 for every item, with all levels 1, is the law of the weights themselves.
+    With ``shots > 0`` the law is Algorithm 1's, which tries so often and then takes the heaviest it saw.
+    """
+
+    size: int  # m, items in the pool
+    listed: NDArray[np.int32]  # (m,) the pool's ids ascending; empty when the pool is the whole catalogue
+    ranked: NDArray[np.int32]  # (m,) the pool's ids, weight descending, then id ascending
+    starts: NDArray[np.int32]  # (c + 1,) where each class of equal weight begins in ``ranked``
+    mass: NDArray[np.float64]  # (c + 1,) weight of all classes before this one
+    weight: NDArray[np.float32]  # (c,) weight of one item of the class
+    guide: NDArray[np.int32]  # (g,) the class at each g-th part of the whole mass, where a search may begin
+    first_class: NDArray[np.int32]  # (n,) for each item of the catalogue
+    level: NDArray[np.float32]  # (n,)
+    shots: int
+
+
+SIEVE_WORDS = 8  # 512 bits a user: one cache line
+
+
+class Seen(NamedTuple):
+    """What each user has already touched, and how many items of the pool that leaves open.
+
+    The sieve answers most questions alone: bit ``item % 512`` of a user's line is set if he may have seen it.
+    """
+
+    indptr: NDArray[np.int64]  # (U + 1,)
+    items: NDArray[np.int32]  # (N,) sorted within a user
+    sieve: NDArray[np.uint64]  # (U, SIEVE_WORDS)
+    open: NDArray[np.int32]  # (U,)
+
+
+class Counter(NamedTuple):
+    """The part of the random counter that one call shares: see ``kernels.rng``."""
+
+    seed: int
+    step: int
+    rows: NDArray[np.uint32]  # (B,)

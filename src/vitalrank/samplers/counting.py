@@ -1,0 +1,63 @@
+"""Counts for the analysis of class imbalance: how often each item stood on either side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass
+class Counts:
+    """What a bound sampler has handed out since it was made or cleared.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([0, 0, 1], [0, 1, 2])
+    >>> sampler = vr.Uniform().bind(log, seed=0, count=True)
+    >>> draw = sampler(users=[0, 1], positives=[0, 2], step=0)
+    >>> sampler.counts.rows, int(sampler.counts.negative.sum())
+    (2, 2)
+    """
+
+    items: int
+    positive: NDArray[np.int64] = field(init=False)  # (n,)
+    negative: NDArray[np.int64] = field(init=False)  # (n,)
+    rows: int = field(init=False)
+    tries: int = field(init=False)
+    exhausted: int = field(init=False)
+    skipped: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Start again, for the next epoch."""
+        self.positive = np.zeros(self.items, np.int64)
+        self.negative = np.zeros(self.items, np.int64)
+        self.rows = self.tries = self.exhausted = self.skipped = 0
+
+    def add(self, positives: NDArray[np.int32], draw: Any) -> None:
+        """Take in one draw."""
+        drawn = draw.ids[draw.ids >= 0]
+        open_rows = draw.ids[:, 0] >= 0 if draw.ids.shape[1] else np.zeros(len(positives), bool)
+        np.add.at(self.positive, positives[open_rows], 1)
+        np.add.at(self.negative, drawn, 1)
+        self.rows += len(positives)
+        self.skipped += int(len(positives) - open_rows.sum())
+        self.tries += int(draw.tries.sum())
+        if draw.violated is not None:
+            self.exhausted += int((open_rows & ~draw.violated).sum())
+
+    @property
+    def exhausted_share(self) -> float:
+        """Share of the positives for which nothing violated."""
+        return self.exhausted / max(self.rows - self.skipped, 1)
+
+    def imbalance(self) -> NDArray[np.float64]:
+        """``IV(i)``: times as positive over times as negative; infinite if never a negative, NaN if neither."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.positive / self.negative

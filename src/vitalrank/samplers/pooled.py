@@ -1,0 +1,165 @@
+"""Samplers that draw a pool and pick by rank or score: DNS, LFM-D and CML's hardest of k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.kernels import cpu
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, plain_weights
+from vitalrank.samplers.catalogue import uniform_law
+from vitalrank.samplers.checks import check_count, check_positive
+
+
+@dataclass(frozen=True)
+class DNS(Sampler):
+    """Dynamic negative sampling: the best-scoring of ``candidates`` uniform draws, ``argmax over j of s_uj``.
+
+    Parameters
+    ----------
+    candidates
+        Size of the pool, drawn with replacement among the items the user has not seen.
+
+    References
+    ----------
+    Zhang, Chen, Wang and Yu, "Optimizing top-N collaborative filtering via dynamic negative item sampling",
+    SIGIR 2013.
+
+    Examples
+    --------
+    >>> import numpy as np, vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([0, 1, 1], [0, 1, 2])
+    >>> table = np.array([[0.0], [1.0], [2.0]])
+    >>> vr.DNS(candidates=32).bind(log, seed=0)([[1.0]], table, [0], [0]).ids.tolist()
+    [[2]]
+    """
+
+    candidates: int = 16
+
+    def __post_init__(self) -> None:
+        check_count("candidates", self.candidates)
+
+    def rank_law(self) -> NDArray[np.float64]:
+        """Probability of each rank of the pool, best first."""
+        return np.ones(1)
+
+    def _bound(self) -> type[BoundSampler]:
+        return BoundPooled
+
+
+@dataclass(frozen=True)
+class LFMD(Sampler):
+    """LambdaFM, dynamic sampler (LFM-D): of ``m`` uniform draws the r-th best, ``p(r) ~ exp(-r / (m rho))``.
+
+    Parameters
+    ----------
+    candidates
+        ``m``, the size of the pool.
+    rho
+        Expected place of the pick as a share of the pool: small is hard, large is nearly uniform.
+
+    References
+    ----------
+    Yuan, Guo, Jose, Chen, Yu and Zhang, "LambdaFM: learning optimal ranking with factorization machines using
+    lambda surrogates", CIKM 2016, Algorithm 2.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> vr.LFMD(candidates=10, rho=0.3).rank_law()[:4].round(3).tolist()
+    [0.294, 0.211, 0.151, 0.108]
+    """
+
+    candidates: int = 20
+    rho: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_count("candidates", self.candidates)
+        check_positive("rho", self.rho)
+
+    def rank_law(self) -> NDArray[np.float64]:
+        """Probability of each rank of the pool, best first."""
+        law = np.exp(-np.arange(self.candidates) / (self.candidates * self.rho))
+        return np.asarray(law / law.sum())
+
+    def _bound(self) -> type[BoundSampler]:
+        return BoundPooled
+
+
+class BoundPooled(BoundSampler):
+    """A pool of uniform draws for each negative, one of them picked by its rank."""
+
+    def __init__(self, settings: Any, *args: Any) -> None:
+        super().__init__(settings, *args)
+        self.law = uniform_law(self.train, self.pool)
+        self._cumulative = np.cumsum(settings.rank_law())
+
+    def _pool(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Candidates and their scores."""  # (B, k, C) each
+        ids = self._candidates(self.law, batch, self.settings.candidates)
+        return ids, batch.score(ids.reshape(len(batch), -1)).reshape(ids.shape)
+
+    def _draw(self, batch: Batch) -> Draw:
+        pool, scores = self._pool(batch)
+        ids = np.empty(pool.shape[:2], np.int64)
+        cpu.pick_by_rank(scores, pool, self._cumulative, batch.counter, ids)
+        weights = plain_weights(ids)
+        return Draw(ids, weights, (weights.sum(axis=1) * self.settings.candidates).astype(np.int32))
+
+
+@dataclass(frozen=True)
+class CML(Sampler):
+    """The sampling half of collaborative metric learning: the nearest of W draws, weighted by an estimated rank.
+
+    ``w = ln(1 + n M / W)``, where M of the W draws are impostors: ``margin + d^2(u, i) - d^2(u, j) > 0``.
+    Scores must order items as the distance does, ``s = (|u|^2 - d^2) / 2``: the query ``[u, 1]`` with the item
+    ``[v, -|v|^2 / 2]`` does. A positive without impostors has weight 0.
+
+    Parameters
+    ----------
+    candidates
+        W, uniform draws with replacement among the items the user has not seen.
+    margin
+        In squared distance.
+
+    References
+    ----------
+    Hsieh, Yang, Cui, Lin, Belongie and Estrin, "Collaborative metric learning", WWW 2017.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> vr.samplers.CML(candidates=20, margin=1.5)
+    CML(candidates=20, margin=1.5)
+    """
+
+    candidates: int = 20
+    margin: float = 1.5
+
+    def __post_init__(self) -> None:
+        check_count("candidates", self.candidates)
+        check_positive("margin", self.margin)
+
+    def rank_law(self) -> NDArray[np.float64]:
+        """The nearest, always."""
+        return np.ones(1)
+
+    def _bound(self) -> type[BoundSampler]:
+        return BoundHardest
+
+
+class BoundHardest(BoundPooled):
+    """The hardest of a pool, weighted by how much of the pool comes within the margin."""
+
+    def _draw(self, batch: Batch) -> Draw:
+        pool, scores = self._pool(batch)
+        bar = batch.score(batch.positives[:, None].astype(np.int64)) - self.settings.margin / 2  # (B, 1)
+        impostors = (scores > bar[:, :, None]).sum(axis=2)  # (B, k)
+        ids = np.empty(pool.shape[:2], np.int64)
+        cpu.pick_by_rank(scores, pool, self._cumulative, batch.counter, ids)
+        weights = np.log1p(len(self.pool) * impostors / self.settings.candidates) * plain_weights(ids)
+        tries = (plain_weights(ids).sum(axis=1) * self.settings.candidates).astype(np.int32)
+        return Draw(ids, weights.astype(np.float32), tries, violated=impostors.any(axis=1))

@@ -1,0 +1,184 @@
+"""Samplers that draw until a candidate violates the order: LFM-W (WARP) and VINS, with its RejectSampler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.kernels import cpu
+from vitalrank.kernels.laws import Law
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
+from vitalrank.samplers.catalogue import degree_weights, reject_law
+from vitalrank.samplers.checks import check_beta, check_count, check_number
+from vitalrank.samplers.weights import check_weight, weights_by_try
+
+_BLOCK = 16  # candidates handed to a user's scorer at once
+
+
+@dataclass(frozen=True)
+class VINS(Sampler):
+    """The vital negative sampler: draw by RejectSampler until ``s_uj + margin > s_ui``, at most ``kappa`` times.
+
+    RejectSampler accepts a uniform draw j with probability ``min(pi(j) / pi(i), 1)``, ``pi(i) = d_i^beta``, so that
+    negatives tend to be at least as popular as the positive. After K draws the positive's rank is taken as
+    ``r = floor(Z / K)``, ``Z = sum of pi``, and the pair weighs
+    ``w = (1 + 0.5 (ceil(log2(r + 1)) - 1)) / (1 + 0.5 (ceil(log2(Z + 1)) - 1))``.
+    Items already seen are redrawn and do not count; where nothing violates, the best-scoring candidate is used.
+
+    Parameters
+    ----------
+    beta
+        Decay of the degree: 0 draws uniformly, 1 weighs by the degree itself.
+    kappa
+        Most draws for one negative: the paper's buffer size.
+    margin
+        How close to the positive's score a candidate must come.
+    shots
+        Most shots of RejectSampler, which then takes the heaviest item it saw; None draws from the limit for
+        many shots, exactly and without rejecting.
+    weight
+        ``"log2"`` (the paper's), ``"harmonic"`` (WARP's) or ``"none"``.
+
+    References
+    ----------
+    Yu, Pei, Zhang, Liang, Bai, Chawla and Zhang, "Addressing class-imbalance problem for personalized ranking",
+    arXiv 2005.09272, Algorithms 1 and 2.
+
+    Examples
+    --------
+    >>> import numpy as np, vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([0, 1, 1, 2], [0, 1, 2, 2])
+    >>> sampler = vr.VINS(beta=0.75, kappa=64, margin=1.0).bind(log, seed=0)
+    >>> draw = sampler(np.ones((1, 2)), np.zeros((3, 2)), [0], [0], step=0)
+    >>> draw.tries.tolist(), draw.violated.tolist()  # equal scores violate at once
+    ([1], [True])
+    """
+
+    beta: float = 0.75
+    kappa: int = 64
+    margin: float = 1.0
+    shots: int | None = 8
+    weight: str = "log2"
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+        check_count("kappa", self.kappa)
+        check_number("margin", self.margin)
+        check_weight(self.weight)
+        if self.shots is not None:
+            check_count("shots", self.shots)
+
+    def _bound(self) -> type[BoundSampler]:
+        return BoundUntil
+
+
+@dataclass(frozen=True)
+class LFMW(Sampler):
+    """LambdaFM, WARP-weighted (LFM-W): draw uniformly until ``s_uj + margin > s_ui``, at most ``kappa`` times.
+
+    After K draws the pair weighs ``H(floor(n / K)) / H(n)``, ``H(r) = 1 + 1/2 + ... + 1/r``.
+    Items already seen are redrawn and do not count; where nothing violates, the best-scoring candidate is used.
+
+    Parameters
+    ----------
+    margin
+        How close to the positive's score a candidate must come.
+    kappa
+        Most draws for one negative.
+    weight
+        ``"harmonic"`` (WARP's), ``"log2"`` (VINS's) or ``"none"``.
+
+    References
+    ----------
+    Weston, Bengio and Usunier, "WSABIE: scaling up to large vocabulary image annotation", IJCAI 2011 (WARP).
+    Yuan et al., "LambdaFM", CIKM 2016, Algorithm 3.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> vr.LFMW(margin=1.0)
+    LFMW(margin=1.0, kappa=1024, weight='harmonic')
+    """
+
+    margin: float = 1.0
+    kappa: int = 1024
+    weight: str = "harmonic"
+
+    beta = 0.0
+    shots = None
+
+    def __post_init__(self) -> None:
+        check_count("kappa", self.kappa)
+        check_number("margin", self.margin)
+        check_weight(self.weight)
+
+    def _bound(self) -> type[BoundSampler]:
+        return BoundUntil
+
+
+class BoundUntil(BoundSampler):
+    """Algorithm 2 over the open items."""
+
+    def __init__(self, settings: Any, *args: Any) -> None:
+        super().__init__(settings, *args)
+        weights = degree_weights(self.train, settings.beta)
+        self.law = reject_law(weights, self.pool, settings.shots)
+        self.Z = max(float(weights[self.pool].sum(dtype=np.float64)), 1.0)
+        self._weight_of_try = weights_by_try(settings.weight, self.Z, settings.kappa)
+
+    def _draw(self, batch: Batch) -> Draw:
+        shape = (len(batch), batch.k)
+        ids = np.full(shape, -1, np.int64)
+        tries = np.zeros(shape, np.int32)
+        violated = np.zeros(shape, np.bool_)
+        if batch.scorer is None:
+            settings = self.settings
+            margin = np.float32(settings.margin)
+            vectors = batch.vectors(settings)
+            cpu.draw_until(
+                self.law, self.seen, batch.counter, *vectors, batch.users, batch.positives, settings.kappa, margin,
+                ids, tries, violated,
+            )  # fmt: skip
+        else:
+            for c in range(batch.k):
+                self._search(batch, c, ids[:, c], tries[:, c], violated[:, c])
+        return Draw(ids, self._weight_of_try[tries], tries.sum(axis=1, dtype=np.int32), violated=violated.all(axis=1))
+
+    def _search(self, batch: Batch, c: int, ids: Any, tries: Any, violated: Any) -> None:
+        """The same search with a scorer of the caller's: blocks of candidates for the rows still looking."""
+        kappa = self.settings.kappa
+        bars = batch.score(batch.positives[:, None].astype(np.int64))[:, 0] - np.float32(self.settings.margin)  # (B,)
+        best = np.full(len(batch), -np.inf, np.float32)
+        turns = np.zeros((len(batch), 1), np.int64)
+        rows = np.flatnonzero(self.seen.open[batch.users] > 0)
+        while len(rows):
+            block = np.empty((len(rows), 1, min(_BLOCK, kappa)), np.int64)
+            counter = batch.counter._replace(rows=batch.counter.rows[rows])
+            turn = turns[rows]
+            cpu.draw_candidates(self.law, self.seen, counter, batch.users[rows], batch.positives[rows], c, turn, block)
+            turns[rows] = turn
+            state = [a[rows] for a in (best, ids, tries, violated)]
+            cpu.advance(batch.score(block[:, 0], rows), block[:, 0], bars[rows], kappa, *state)
+            best[rows], ids[rows], tries[rows], violated[rows] = state
+            rows = rows[~violated[rows] & (tries[rows] < kappa)]
+
+
+def reject_sample(law: Law, positives: NDArray[np.integer[Any]], seed: int = 0, step: int = 0) -> NDArray[np.int64]:
+    """RejectSampler (Algorithm 1) on its own: one item for each positive, seen or not.
+
+    Examples
+    --------
+    >>> import numpy as np, vitalrank as vr
+    >>> from vitalrank.samplers.catalogue import degree_weights, reject_law
+    >>> log = vr.Interactions.from_arrays([0, 1, 2, 2], [0, 0, 0, 1])
+    >>> law = reject_law(degree_weights(log, 1.0), np.arange(2), shots=64)
+    >>> picked = reject_sample(law, np.zeros(3000, int))  # item 1 has a third of item 0's degree
+    >>> round(float((picked == 1).mean()), 1)
+    0.2
+    """
+    chosen = np.empty(len(positives), np.int64)
+    cpu.reject_each(law, np.asarray(positives, np.int64), np.uint64(seed), step, chosen)
+    return chosen

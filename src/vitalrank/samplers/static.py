@@ -1,0 +1,87 @@
+"""Samplers that draw once from a fixed law: Uniform and Popularity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share, plain_weights
+from vitalrank.samplers.catalogue import degree_weights, weighted_law
+from vitalrank.samplers.checks import check_beta
+
+
+@dataclass(frozen=True)
+class Popularity(Sampler):
+    """Negatives by popularity (POP): ``q(j) = d_j^beta / sum of d^beta over the items u has not seen``.
+
+    ``d_j`` is the number of users who touched j in the training log; an item absent from it counts as 1.
+
+    Parameters
+    ----------
+    beta
+        0 is uniform, 1 is proportional to the degree.
+
+    References
+    ----------
+    Mikolov, Sutskever, Chen, Corrado and Dean, "Distributed representations of words and phrases", NeurIPS 2013.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays(["a", "a", "b"], ["x", "y", "z"])
+    >>> sampler = vr.Popularity(beta=0.75).bind(log, seed=0)
+    >>> sampler(users=[0], positives=[0]).ids.tolist()  # user "a" has only "z" left
+    [[2]]
+    """
+
+    beta: float = 0.75
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+
+    def _bound(self) -> type[BoundSampler]:
+        return BoundStatic
+
+
+@dataclass(frozen=True)
+class Uniform(Sampler):
+    """Negatives alike (Uni): ``q(j) = 1 / (number of items u has not seen)``.
+
+    References
+    ----------
+    Rendle, Freudenthaler, Gantner and Schmidt-Thieme, "BPR: Bayesian personalized ranking from implicit feedback",
+    UAI 2009.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([0, 0, 1], [0, 1, 2])
+    >>> draw = vr.Uniform().bind(log, seed=0)(users=[0, 1], positives=[0, 2], step=3)
+    >>> draw.ids.shape, draw.tries.tolist()
+    ((2, 1), [1, 1])
+    """
+
+    beta = 0.0
+
+    def _bound(self) -> type[BoundSampler]:
+        return BoundStatic
+
+
+class BoundStatic(BoundSampler):
+    """One draw per negative from ``d^beta`` over the open items."""
+
+    needs_scores = False
+
+    def __init__(self, settings: Any, *args: Any) -> None:
+        super().__init__(settings, *args)
+        self.weights = degree_weights(self.train, settings.beta)
+        self.law = weighted_law(self.weights, self.pool)
+        self._log_open = self._log_open_mass(self.weights)
+
+    def _draw(self, batch: Batch) -> Draw:
+        ids = self._candidates(self.law, batch, 1)[:, :, 0]  # (B, k)
+        weights = plain_weights(ids)
+        tries = weights.sum(axis=1).astype(np.int32)
+        return Draw(ids, weights, tries, log_share(self.weights, self._log_open, batch, ids))

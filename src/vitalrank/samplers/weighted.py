@@ -1,0 +1,204 @@
+"""Samplers that keep all their candidates and weight them by score: SA and PRIS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.errors import SettingError
+from vitalrank.kernels import cpu
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share, plain_weights
+from vitalrank.samplers.catalogue import weighted_law
+from vitalrank.samplers.checks import check_count
+
+_ROUNDS = 10  # of k-means
+
+
+def softmax(logits: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """Each row's exponentials over their sum; a row of -inf gives zeros."""  # (B, k)
+    if logits.shape[1] == 0:
+        return logits.astype(np.float32)
+    top = logits.max(axis=1, keepdims=True)
+    powers = np.exp(logits - np.where(np.isfinite(top), top, 0.0))
+    return np.asarray(powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-30), np.float32)
+
+
+@dataclass(frozen=True)
+class SA(Sampler):
+    """Self-adversarial negatives: ``candidates`` uniform draws, weighted ``w_j = softmax_j(temperature * s_uj)``.
+
+    The loss is ``sum_j w_j * l(s_ui, s_uj)``; the weights are constants of it (detached).
+
+    Parameters
+    ----------
+    candidates
+        Negatives kept per positive, drawn with replacement among the items the user has not seen.
+    temperature
+        alpha: 0 weighs all alike, large values leave only the hardest.
+
+    References
+    ----------
+    Sun, Deng, Nie and Tang, "RotatE: knowledge graph embedding by relational rotation in complex space", ICLR 2019.
+
+    Examples
+    --------
+    >>> import numpy as np, vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([0, 1, 1], [0, 1, 2])
+    >>> draw = vr.SA(candidates=4).bind(log, seed=0)(np.ones((1, 2)), np.zeros((3, 2)), [0], [0])
+    >>> draw.weights.tolist()  # equal scores, equal weights
+    [[0.25, 0.25, 0.25, 0.25]]
+    """
+
+    candidates: int = 256
+    temperature: float = 1.0
+
+    detach = True
+    clusters = 0
+    proposal = "uniform"
+
+    def __post_init__(self) -> None:
+        check_count("candidates", self.candidates)
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise SettingError(f"temperature is {self.temperature!r}; it must be a number of at least 0.")
+
+    def proposal_weights(self, degrees: NDArray[np.int64]) -> NDArray[np.float32]:
+        """All items alike."""
+        return np.ones(len(degrees), np.float32)
+
+    def logits(self, scores: NDArray[np.float32], log_q: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What the weights are the softmax of."""
+        return np.float32(self.temperature) * scores
+
+    def _bound(self) -> type[BoundSampler]:
+        return BoundWeighted
+
+
+# Weight of an item of degree d (at least 1) in PRIS's proposal.
+PROPOSALS: dict[str, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = {
+    "uniform": np.ones_like,
+    "popularity": np.log1p,
+}
+
+
+@dataclass(frozen=True)
+class PRIS(Sampler):
+    """Personalized ranking with importance sampling: ``w_j = softmax_j(s_uj - ln q(j | u))`` over k draws from q.
+
+    The proposal groups the items by k-means of their vectors: ``P(c | u) ~ exp(q_u . center_c) * (open mass of c)``,
+    then an open item of c by its weight, so ``q(j | u) = P(c | u) pi(j) / (open mass of c)``.
+    With ``clusters=0`` it is the static law ``q(j | u) = pi(j) / (open mass)``.
+
+    Parameters
+    ----------
+    candidates
+        k, negatives kept per positive.
+    clusters
+        Groups of items; 0 for the static proposal.
+    proposal
+        ``"uniform"`` (pi = 1) or ``"popularity"`` (pi = ln(1 + d)).
+    refresh
+        Steps between two clusterings; None: once an epoch.
+    detach
+        False lets the gradient flow through the weights, as the published code does; True holds them constant.
+
+    References
+    ----------
+    Lian, Liu and Chen, "Personalized ranking with importance sampling", WWW 2020.
+
+    Examples
+    --------
+    >>> import numpy as np, vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([0, 1, 1], [0, 1, 2])
+    >>> sampler = vr.PRIS(candidates=3, clusters=0, proposal="uniform").bind(log, seed=0)
+    >>> draw = sampler([[1.0]], [[0.0], [1.0], [2.0]], [0], [0])
+    >>> draw.ids.shape, np.exp(draw.log_q).tolist()  # two items are open
+    ((1, 3), [[0.5, 0.5, 0.5]])
+    """
+
+    candidates: int = 5
+    clusters: int = 100
+    proposal: str = "popularity"
+    refresh: int | None = None
+    detach: bool = False
+
+    def __post_init__(self) -> None:
+        check_count("candidates", self.candidates)
+        if self.clusters:
+            check_count("clusters", self.clusters)
+        if self.refresh is not None:
+            check_count("refresh", self.refresh)
+        if self.proposal not in PROPOSALS:
+            raise SettingError(f"unknown proposal {self.proposal!r}; choose one of {', '.join(PROPOSALS)}.")
+
+    def proposal_weights(self, degrees: NDArray[np.int64]) -> NDArray[np.float32]:
+        """``pi`` of every item."""
+        return np.asarray(PROPOSALS[self.proposal](np.maximum(degrees, 1).astype(np.float32)), np.float32)
+
+    def logits(self, scores: NDArray[np.float32], log_q: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What the weights are the softmax of."""
+        return scores - log_q
+
+    def _bound(self) -> type[BoundSampler]:
+        return BoundClustered if self.clusters else BoundWeighted
+
+
+class BoundWeighted(BoundSampler):
+    """All candidates of a static proposal, weighted by the softmax of their scores."""
+
+    def __init__(self, settings: Any, *args: Any) -> None:
+        super().__init__(settings, *args)
+        self.weights = settings.proposal_weights(self.train.item_degree)
+        self.law = weighted_law(self.weights, self.pool)
+        self._log_open = self._log_open_mass(self.weights)
+
+    def _propose(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Candidates and the log of their proposal probability."""  # (B, C) each
+        ids = self._candidates(self.law, batch, self.settings.candidates)[:, 0]
+        return ids, log_share(self.weights, self._log_open, batch, ids)
+
+    def _draw(self, batch: Batch) -> Draw:
+        if batch.k != 1:
+            raise SettingError(f"k is {batch.k}, but {self.settings!r} keeps its candidates: set candidates instead.")
+        ids, log_q = self._propose(batch)
+        weights = softmax(self.settings.logits(batch.score(ids), log_q)) * plain_weights(ids)
+        return Draw(ids, weights, (ids >= 0).sum(axis=1).astype(np.int32), log_q)
+
+
+class BoundClustered(BoundWeighted):
+    """PRIS's cluster proposal, grouped anew each epoch."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._built: int | None = None
+
+    def reset(self) -> None:
+        self._built = None
+
+    def _propose(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        queries, table = batch.vectors(self.settings)
+        step = batch.counter.step
+        every = self.settings.refresh or math.ceil(len(self.train) / max(len(batch), 1))
+        if self._built is None or not 0 <= step - self._built < every:
+            self._group(table, step)
+        ids = np.full((len(batch), self.settings.candidates), -1, np.int64)
+        log_q = np.zeros(ids.shape, np.float32)
+        if len(self.pool):
+            cpu.draw_clustered(*self._groups, self.seen, batch.counter, queries, batch.users, ids, log_q)
+        return ids, log_q
+
+    def _group(self, table: NDArray[np.float32], step: int) -> None:
+        owner = np.full(self.train.n_items, -1, np.int32)
+        pool = self.pool.astype(np.int32)
+        clusters = min(self.settings.clusters, max(len(pool), 1))
+        if len(pool):
+            centers = cpu.cluster(table, pool, clusters, _ROUNDS, self.seed, step, owner)
+            members = pool[np.argsort(owner[pool], kind="stable")]
+            starts = np.searchsorted(owner[members], np.arange(clusters + 1))
+            running = np.concatenate([[0.0], np.cumsum(self.weights[members], dtype=np.float64)])
+            self._groups = (centers, owner, members, starts, running, self.weights)
+        self._built = step
