@@ -1,0 +1,183 @@
+"""Logs to start from: a synthetic one, and the known data sets fetched, read and prepared."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vitalrank.datasets.downloads import Progress, cache_folder, download
+from vitalrank.datasets.known import DATASETS, Dataset
+from vitalrank.datasets.synthesis import synthetic
+from vitalrank.errors import DataError, SettingError, StorageError
+from vitalrank.interactions import Interactions
+from vitalrank.interactions.stats import Statistics
+from vitalrank.readers import read
+
+__all__ = ["Dataset", "catalogue", "get", "load", "prepare", "synthetic", "write_log"]
+
+
+def catalogue() -> tuple[Dataset, ...]:
+    """The known data sets.
+
+    Examples
+    --------
+    >>> [dataset.name for dataset in catalogue()][:3]
+    ['ml-100k', 'ml-1m', 'ml-20m']
+    """
+    return tuple(DATASETS.values())
+
+
+def get(name: str, cache: str | PathLike[str] | None = None, progress: Progress | bool = True) -> Path:
+    """Fetch a known data set, or find it in the cache.
+
+    Parameters
+    ----------
+    name
+        A name from `catalogue`.
+    cache
+        The folder to keep it in; None for the user's cache folder.
+    progress
+        True shows a bar, False nothing; or a function of the bytes done and in all.
+
+    Returns
+    -------
+    Path
+        The raw file, as `vitalrank.read` takes it with the data set's ``options``.
+    """
+    dataset = _known(name)
+    if dataset.url is None:
+        raise DataError(f"{name} cannot be downloaded directly. {dataset.terms}, then give the file's path.")
+    folder = (cache_folder() if cache is None else Path(cache)) / name
+    archive = folder / dataset.url.rsplit("/", 1)[1]
+    if dataset.member and (folder / Path(dataset.member).name).exists():
+        return folder / Path(dataset.member).name
+    if callable(progress):
+        download(dataset.url, archive, dataset.sha256, progress)
+    else:
+        _download_with_bar(dataset.url, archive, dataset.sha256, show=progress)
+    return _unpacked(archive, dataset.member) if dataset.member else archive
+
+
+def _known(name: str) -> Dataset:
+    if name not in DATASETS:
+        raise SettingError(f"No data set {name!r}; known are {', '.join(DATASETS)}.")
+    return DATASETS[name]
+
+
+def _download_with_bar(url: str, target: Path, sha256: str | None, show: bool) -> None:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), transient=True, disable=not show) as bar:
+        task = bar.add_task(target.name, total=None)
+        download(url, target, sha256, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def _unpacked(archive: Path, member: str) -> Path:
+    """The one file we need of a zip archive, beside it; only that name is ever written."""
+    target = archive.with_name(Path(member).name)
+    part = target.with_name(target.name + ".part")
+    try:
+        with zipfile.ZipFile(archive) as packed, packed.open(member) as source, part.open("wb") as file:
+            shutil.copyfileobj(source, file)
+    except (zipfile.BadZipFile, KeyError, EOFError) as error:
+        archive.unlink()
+        raise DataError(f"{archive} is damaged or holds no {member}; it was removed, so fetch it again.") from error
+    return part.replace(target)
+
+
+def load(source: str | PathLike[str], cache: str | PathLike[str] | None = None, **options: Any) -> Interactions:
+    """Read a known data set by name, or any file by path.
+
+    Parameters
+    ----------
+    source
+        A name from `catalogue` (fetched if need be) or a path.
+    cache
+        The folder for downloads.
+    **options
+        As for `vitalrank.read`.
+    """
+    dataset = _named(source)
+    if dataset is None:
+        return read(source, **options)
+    return read(get(dataset.name, cache), **(dataset.options | options))
+
+
+def _named(source: str | PathLike[str]) -> Dataset | None:
+    """The data set of that name, unless a file has it."""
+    return None if Path(source).exists() else DATASETS.get(str(source))
+
+
+def prepare(
+    source: str | PathLike[str],
+    target: str | PathLike[str],
+    *,
+    min_user: int | None = None,
+    min_item: int | None = None,
+    cache: str | PathLike[str] | None = None,
+    **options: Any,
+) -> Statistics:
+    """Turn a raw file into a clean Parquet log: distinct pairs, sorted by user and time.
+
+    Parameters
+    ----------
+    source
+        A path, or a name from `catalogue`.
+    target
+        The Parquet file to write; it appears only when complete.
+    min_user, min_item
+        Least rows per user and item (`Interactions.k_core`); None takes the data set's usual preparation, which for a
+        plain file is none.
+    cache
+        The folder for downloads.
+    **options
+        As for `vitalrank.read`.
+
+    Returns
+    -------
+    Statistics
+        Size and shape of what was written, and what was left out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "raw.csv").write_text("user,item\\n1,5\\n1,5\\n1,6\\n2,5\\n")
+    >>> prepare(folder / "raw.csv", folder / "log.parquet").repeats
+    1
+    """
+    dataset = _named(source)
+    usual = (0, 0) if dataset is None else dataset.core
+    core = {"user": usual[0] if min_user is None else min_user, "item": usual[1] if min_item is None else min_item}
+    log = load(source, cache, **options)
+    if any(core.values()):
+        log = log.k_core(**core)
+    write_log(log, target)
+    return log.statistics
+
+
+def write_log(log: Interactions, target: str | PathLike[str]) -> Path:
+    """Write a log as Parquet with columns user, item and time, first under another name."""
+    path = Path(target)
+    columns = {"user": _column(log.user_ids, log.users), "item": _column(log.item_ids, log.items)}
+    if log.times is not None:
+        columns["time"] = pa.array(log.times)
+    part = path.with_name(path.name + ".part")
+    try:
+        pq.write_table(pa.table(columns), part, compression="zstd")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise StorageError(f"{path}: cannot be written ({error}); choose another place.") from error
+    return path
+
+
+def _column(ids: Any, codes: Any) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(ids)).cast(pa.array(ids[:1]).type)

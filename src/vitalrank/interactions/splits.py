@@ -1,0 +1,48 @@
+"""Which rows stay: the k-core and the chronological split, as masks and counts over a log's rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.errors import SettingError
+
+Rows = NDArray[np.int64]
+
+
+def core_rows(users: NDArray[Any], items: NDArray[Any], min_user: int, min_item: int) -> Rows | None:
+    """Positions of the largest part in which all users and items keep that many rows; None when that is every row."""
+    for name, least in (("user", min_user), ("item", min_item)):
+        if isinstance(least, bool) or not isinstance(least, int | np.integer) or least < 0:
+            raise SettingError(f"k_core({name}={least!r}): give a whole number, 0 or more.")
+    kept: Rows | None = None
+    while True:
+        weak_users = np.bincount(users) < min_user
+        weak_items = np.bincount(items) < min_item
+        drop = weak_users[users] | weak_items[items]
+        if not drop.any():
+            break
+        stay = np.flatnonzero(~drop)
+        users, items = users[stay], items[stay]
+        kept = stay if kept is None else kept[stay]
+    return kept
+
+
+def held_out(degree: Rows, fraction: float, valid: float | None) -> tuple[Rows, Rows]:
+    """Rows of each user that go to the test and to the validation part.
+
+    Test takes ``ceil(fraction * n)``, validation ``floor(valid * rest)`` but at least one; both give way so that the
+    user keeps one training row.
+    """
+    for name, share in (("fraction", fraction), ("valid", 0.0 if valid is None else valid)):
+        if not 0 <= share < 1:
+            raise SettingError(f"split_last({name}={share!r}): give a number from 0 to below 1.")
+    # 0.2 * 35 is 7.000000000000001 in floats; the nudge makes it the 7 that was meant.
+    test = np.minimum(np.ceil(degree * fraction - 1e-9).astype(np.int64), degree - 1)
+    rest = degree - test
+    if not valid:
+        return test, np.zeros_like(test)
+    wanted = np.maximum(np.floor(rest * valid + 1e-9).astype(np.int64), 1)
+    return test, np.minimum(wanted, rest - 1)

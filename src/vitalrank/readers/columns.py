@@ -1,0 +1,110 @@
+"""Which column is which: well-known layouts first, then well-known names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from vitalrank.errors import DataError
+
+USER_NAMES = ("user", "userid", "uid", "u", "username", "reviewerid", "customer", "customerid", "visitorid", "memberid")
+ITEM_NAMES = (
+    *("item", "itemid", "iid", "i", "movie", "movieid", "asin", "businessid", "product", "productid", "stockcode"),
+    *("book", "bookid", "artist", "artistid", "track", "trackid", "song", "songid", "sku", "app", "appid", "gameid"),
+)
+TIME_NAMES = ("time", "timestamp", "t", "ts", "date", "datetime", "unixreviewtime", "unixtime", "invoicedate")
+WELL_KNOWN = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES}
+
+
+class Columns(NamedTuple):
+    """The columns of a log, by name; time may be absent."""
+
+    user: str
+    item: str
+    time: str | None
+
+
+# Records whose other fields would make the plain names ambiguous.
+LAYOUTS = (
+    Columns("reviewerID", "asin", "unixReviewTime"),  # Amazon reviews, 2014 and 2018
+    Columns("user_id", "parent_asin", "timestamp"),  # Amazon reviews, 2023
+    Columns("user_id", "business_id", "date"),  # Yelp
+    Columns("username", "product_id", "date"),  # Steam
+)
+
+
+def plain(name: str) -> str:
+    """A name without its RecBole type, case and punctuation: ``User_ID:token`` is ``userid``."""
+    return "".join(letter for letter in name.split(":")[0].lower() if letter.isalnum())
+
+
+def recognise(
+    names: Sequence[str],
+    user: str | None = None,
+    item: str | None = None,
+    time: str | bool | None = None,
+    where: str = "frame",
+) -> Columns:
+    """Find the user, item and time columns.
+
+    Parameters
+    ----------
+    names
+        The column names present.
+    user, item, time
+        Names the caller gave; None looks for a well-known one. ``time=False`` means no time.
+    where
+        What to call the source in an error.
+
+    Examples
+    --------
+    >>> recognise(["movieId", "userId", "rating", "timestamp"])
+    Columns(user='userId', item='movieId', time='timestamp')
+    """
+    if time is True:
+        raise DataError(f"{where}: time=True means nothing; give a column name, None or False.")
+    if user is None and item is None and time is None:
+        for layout in LAYOUTS:
+            if set(layout) <= set(names):
+                return _once(layout, names, where)
+    found = Columns(
+        _named(names, user, where, "user") or _guess(names, "user", where),
+        _named(names, item, where, "item") or _guess(names, "item", where),
+        None if time is False else _named(names, time, where, "time") or _guess(names, "time", where, needed=False),
+    )
+    if len(set(found)) < 3:
+        raise DataError(f"{where}: one column has two roles ({', '.join(map(str, found))}); name three different ones.")
+    return _once(found, names, where)
+
+
+def is_known(names: Sequence[str]) -> bool:
+    """Whether both a user and an item column have well-known names."""
+    seen = {plain(name) for name in names}
+    return bool(seen & set(USER_NAMES)) and bool(seen & set(ITEM_NAMES))
+
+
+def _named(names: Sequence[str], wanted: str | bool | None, where: str, role: str) -> str | None:
+    """The column the caller named, with or without its RecBole type."""
+    if wanted is None:
+        return None
+    matches = [name for name in names if wanted in (name, name.split(":")[0])]
+    if not matches:
+        raise DataError(f"{where}: no column {wanted!r}; it has {', '.join(names)}. Give {role}= one of these.")
+    return matches[0]
+
+
+def _guess(names: Sequence[str], role: str, where: str, needed: bool = True) -> str:
+    known = WELL_KNOWN[role]
+    matches = list(dict.fromkeys(name for name in names if plain(name) in known))
+    if len(matches) > 1:
+        raise DataError(f"{where}: {' and '.join(matches)} could each be the {role} column; say {role}=...")
+    if not matches and needed:
+        raise DataError(f"{where}: no known {role} column among {', '.join(names)}; say {role}=...")
+    return matches[0] if matches else ""
+
+
+def _once(found: Columns, names: Sequence[str], where: str) -> Columns:
+    for name in found:
+        if name and list(names).count(name) > 1:
+            raise DataError(f"{where}: column {name!r} occurs {list(names).count(name)} times; rename or drop one.")
+    return found._replace(time=found.time or None)

@@ -1,0 +1,137 @@
+"""Delimited files from their first lines: the separator, whether there is a header, and which column is which."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+
+from vitalrank.errors import DataError
+from vitalrank.readers.columns import Columns, is_known, recognise
+from vitalrank.readers.delimited import Delimited, split_lines
+from vitalrank.readers.lines import Block, Wanted
+
+SEPARATORS = ("::", "\t", ",", ";", "|", " ")
+SAMPLE_LINES = 50
+UNIX_SECONDS = 1e8  # numbers from here on are taken for times and not for ratings
+Fields = list[str]
+
+
+def find_dialect(
+    block: Block, wanted: Wanted, sep: str | None, header: bool | None, source: str
+) -> tuple[Delimited, Block]:
+    """A parser for the file, and its first block without the header line."""
+    sample = Block(_head(block.data), block.line)
+    separator = sep or _separator(sample, source)
+    lines = _split(sample, separator)
+    if not lines:
+        raise DataError(f"{source}, line {block.line}: cannot be split at {separator!r}; say sep=...")
+    first = [field.strip() for field in lines[0]]
+    if header is None:
+        header = _has_header(first, lines[1:], wanted, source)
+    if not header:
+        return Delimited(separator, _numbered(len(first)), _by_position(wanted, lines, source)), block
+    user, item, time = (_name_at(first, column, source) for column in wanted)
+    columns = recognise(first, user, item, time, where=source)  # type: ignore[arg-type]
+    end = block.data.find(b"\n") + 1 or len(block.data)
+    return Delimited(separator, _unique(first), columns), Block(block.data[end:], block.line + 1)
+
+
+def _head(data: bytes) -> bytes:
+    end = 0
+    for _ in range(SAMPLE_LINES):
+        end = data.find(b"\n", end) + 1
+        if not end:
+            return data
+    return data[:end]
+
+
+def _split(sample: Block, separator: str) -> list[Fields]:
+    return [fields for _, fields, problem in split_lines(sample, separator) if not problem]
+
+
+def _separator(sample: Block, source: str) -> str:
+    """The one at which most of the first lines fall into the same number of fields, at least two."""
+    best, most = "", 0
+    for separator in SEPARATORS:
+        widths = Counter(len(fields) for fields in _split(sample, separator))
+        lines = max((count for width, count in widths.items() if width > 1), default=0)
+        if lines > most:
+            best, most = separator, lines
+    if not best:
+        raise DataError(f"{source}: no separator found in the first lines; say sep=...")
+    return best
+
+
+def _has_header(first: Fields, others: list[Fields], wanted: Wanted, source: str) -> bool:
+    if any(isinstance(column, str) for column in wanted) or is_known(first):
+        return True
+    if any(map(_is_number, first)):
+        return False
+    if any(_is_number(field) for fields in others for field in fields):
+        return True
+    raise DataError(f"{source}: is the first line ({', '.join(first)}) a header? Say header=True or header=False.")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _name_at(names: Fields, column: str | int | bool | None, source: str) -> str | bool | None:
+    if not isinstance(column, int) or isinstance(column, bool):
+        return column
+    return names[_place(column, len(names), source)]
+
+
+def _place(column: int, width: int, source: str) -> int:
+    if not 0 <= column < width:
+        raise DataError(f"{source}: no column {column}; there are {width}, counted from 0.")
+    return column
+
+
+def _by_position(wanted: Wanted, lines: list[Fields], source: str) -> Columns:
+    """Columns of a file without header: those given, else user, item, perhaps a rating, and time last."""
+    width = len(lines[0])
+    for column in wanted:
+        if isinstance(column, str):
+            raise DataError(f"{source}: no header, so no column {column!r}; give positions from 0.")
+    user, item, time = wanted
+    if user is None and item is None and 2 <= width <= 4:
+        user, item = 0, 1
+        time = _last_if_time(lines, source) if time is None and width > 2 else time
+    if user is None or item is None:
+        raise DataError(f"{source}: {width} columns without header; say user= and item= as positions from 0.")
+    roles = [user, item] if time is None or time is False else [user, item, time]
+    places = [_numbered(width)[_place(int(role), width, source)] for role in roles]
+    if len(set(places)) < len(places):
+        raise DataError(f"{source}: one column has two roles; give different positions.")
+    return Columns(places[0], places[1], places[2] if len(places) > 2 else None)
+
+
+def _last_if_time(lines: list[Fields], source: str) -> int:
+    last = len(lines[0]) - 1
+    if not all(_looks_like_time(fields[last]) for fields in lines if len(fields) == last + 1):
+        raise DataError(f"{source}: no header, and the last column may be no time; say time={last} or time=False.")
+    return last
+
+
+def _looks_like_time(text: str) -> bool:
+    if _is_number(text):
+        return float(text) >= UNIX_SECONDS
+    try:
+        datetime.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def _numbered(width: int) -> tuple[str, ...]:
+    return tuple(map(str, range(width)))
+
+
+def _unique(names: Fields) -> tuple[str, ...]:
+    """Second uses of a name get their position added; the columns of the log occur only once."""
+    return tuple(name if name not in names[:place] else f"{name}\x1f{place}" for place, name in enumerate(names))

@@ -1,0 +1,108 @@
+"""One record per line: JSON objects, or the Python literals of some review files (parsed, never evaluated)."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.json as pajson
+
+from vitalrank.errors import DataError
+from vitalrank.readers.columns import Columns, recognise
+from vitalrank.readers.lines import Block, Row, Wanted
+
+PARSE_BYTES = 1 << 22
+ARROW_TYPES: dict[type, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+KIND_NAMES = {int: "an int", str: "a string"}
+
+
+@dataclass(frozen=True)
+class Records:
+    """Lines that are dictionaries."""
+
+    columns: Columns
+    load: Callable[[str], Any]
+    id_types: tuple[type, type]  # of users and items, as in the first record
+    schema: pa.Schema | None  # None: no fast way
+    text_ids: bool = False
+
+    @property
+    def timed(self) -> bool:
+        return self.columns.time is not None
+
+    def fast(self, data: bytes) -> pa.Table | None:
+        if self.schema is None:
+            return None
+        table = pajson.read_json(
+            pa.py_buffer(data),
+            read_options=pajson.ReadOptions(block_size=PARSE_BYTES),
+            parse_options=pajson.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore"),
+        )
+        table = table.select([name for name in self.columns if name])
+        table.validate(full=True)  # the parser lets bytes pass that are not UTF-8
+        return table.rename_columns(["user", "item", "time"][: table.num_columns])
+
+    def careful(self, block: Block) -> Iterator[Row]:
+        for line, data in enumerate(block.data.split(b"\n"), block.line):
+            if data.strip():
+                yield self._row(line, data)
+
+    def _row(self, line: int, data: bytes) -> Row:
+        try:
+            record = parse_record(data, self.load)
+        except ValueError as error:
+            return Row(line, problem=str(error))
+        user, item, time = (record.get(name) if name else None for name in self.columns)
+        for name, value in zip(self.columns, (user, item, time), strict=True):
+            if name and value is None:
+                return Row(line, problem=f"no {name!r}")
+        for name, value, kind in zip(self.columns[:2], (user, item), self.id_types, strict=True):
+            if type(value) is not kind:
+                return Row(line, problem=f"{name!r} is {value!r}, where other lines have {KIND_NAMES[kind]}")
+        return Row(line, user, item, time)
+
+
+def parse_record(data: bytes, load: Callable[[str], Any]) -> dict[str, Any]:
+    """One line as a dictionary; ValueError says what it is instead."""
+    try:
+        text = data.decode().strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
+    try:
+        record = load(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise ValueError(f"not a record: {text[:40]!r}") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"not a record: {text[:40]!r}")
+    return record
+
+
+def find_records(block: Block, wanted: Wanted, source: str) -> Records:
+    """A parser for the file, its columns and types taken from the first line."""
+    first = block.data.split(b"\n", 1)[0]
+    for load in (json.loads, ast.literal_eval):
+        try:
+            record = parse_record(first, load)
+            break
+        except ValueError as error:
+            problem = str(error)
+    else:
+        raise DataError(f"{source}, line {block.line}: {problem}; give one JSON object per line.")
+    if any(isinstance(column, int) and not isinstance(column, bool) for column in wanted):
+        raise DataError(f"{source}: records have names and no positions; give the names of the fields.")
+    columns = recognise(list(record), *wanted, where=source)  # type: ignore[arg-type]
+    id_types = (type(record[columns.user]), type(record[columns.item]))
+    for name, kind in zip((columns.user, columns.item), id_types, strict=True):
+        if kind not in KIND_NAMES:
+            raise DataError(f"{source}, line {block.line}: {name!r} is {record[name]!r}; ids are ints or strings.")
+    schema = _schema(record, columns) if load is json.loads else None
+    return Records(columns, load, id_types, schema)
+
+
+def _schema(record: dict[str, Any], columns: Columns) -> pa.Schema | None:
+    kinds = [(name, ARROW_TYPES.get(type(record[name]))) for name in columns if name]
+    return pa.schema(kinds) if all(kind for _, kind in kinds) else None

@@ -1,0 +1,117 @@
+"""Bytes of a file in blocks of whole lines: unpacked, read ahead on a thread, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from vitalrank.errors import DataError
+from vitalrank.readers.lines import Block
+
+BLOCK = 1 << 22
+LONGEST_LINE = 1 << 26
+PARQUET = b"PAR1"
+PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+NOT_TEXT = {
+    b"PK\x03\x04": "a zip archive; unpack it first",
+    b"BZh": "packed with bzip2; unpack it first",
+    b"\xfd7zXZ": "packed with xz; unpack it first",
+    b"ARROW1": "an Arrow file; save it as Parquet",
+    b"\x89HDF": "an HDF5 file; save it as Parquet",
+}
+
+
+def check_file(path: Path) -> None:
+    """Refuse what cannot be a log at all."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file in it.")
+    if not path.exists():
+        raise DataError(f"{path}: no such file.")
+    try:
+        size = len(magic(path, 1))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+    if not size:
+        raise DataError(f"{path} is empty.")
+
+
+def magic(path: Path, size: int = 4) -> bytes:
+    with path.open("rb") as file:
+        return file.read(size)
+
+
+class TextSource:
+    """A text file, packed or not, as blocks that end at a line's end."""
+
+    def __init__(self, path: Path, block: int = BLOCK) -> None:
+        self.path = path
+        self._size = block
+        start = magic(path, 8)
+        packing = next((name for mark, name in PACKED.items() if start.startswith(mark)), None)
+        for mark, what in NOT_TEXT.items():
+            if start.startswith(mark):
+                raise DataError(f"{path} is {what}.")
+        self._packing = packing
+        self._stream: Any = pa.input_stream(str(path), compression=packing)
+        self._threads = ThreadPoolExecutor(1)
+
+    def __enter__(self) -> TextSource:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._threads.shutdown()
+        self._stream.close()
+
+    def __iter__(self) -> Iterator[Block]:
+        line, rest = 1, b""
+        coming = self._threads.submit(self._read)
+        while data := coming.result():
+            coming = self._threads.submit(self._read)
+            if line == 1 and not rest:
+                data = self._first(data)
+            data = rest + data if rest else data
+            cut = last_line_end(data)
+            if not cut and len(data) > 4 * self._size:
+                cut = self._forced_cut(data, line)
+            block, rest = (data[:cut], data[cut:]) if cut < len(data) else (data, b"")
+            if block:
+                yield Block(block, line)
+                line += block.count(b"\n")
+        if rest:
+            yield Block(rest, line)
+
+    def _read(self) -> bytes:
+        try:
+            data: bytes = self._stream.read(self._size)
+        except OSError as error:
+            what = f"the {self._packing} data are cut short or damaged" if self._packing else "cannot be read"
+            raise DataError(f"{self.path}: {what}; fetch the file again.") from error
+        return data
+
+    def _forced_cut(self, data: bytes, line: int) -> int:
+        """A quote that is never closed must not make us hold the whole file."""
+        cut = data.rfind(b"\n") + 1
+        if not cut and len(data) > LONGEST_LINE:
+            raise DataError(f"{self.path}, line {line}: no end within {len(data):,} bytes; give text with line ends.")
+        return cut
+
+    def _first(self, data: bytes) -> bytes:
+        if b"\x00" in data[:65536]:
+            raise DataError(f"{self.path} is a binary file (or UTF-16 text); give text in UTF-8, or Parquet.")
+        return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def last_line_end(data: bytes, end: int | None = None) -> int:
+    """Just past the last newline that is not inside a quoted field; 0 when there is none."""
+    cut = data.rfind(b"\n", 0, end) + 1
+    if data.count(b'"', 0, cut) % 2:
+        # The cut lies inside a quoted field: go back before the quote that opens it.
+        cut = data.rfind(b"\n", 0, data.rfind(b'"', 0, cut)) + 1
+    return cut

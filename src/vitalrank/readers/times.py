@@ -1,0 +1,74 @@
+"""The time column of a file: numbers or ISO dates, one kind throughout."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vitalrank.interactions.encoding import DATE_TYPES, NUMBER_TYPES, bad_times, to_numbers
+from vitalrank.readers.lines import Suspect
+
+
+class TimeReader:
+    """Turns times into numbers and holds the file to the kind that its first rows had."""
+
+    def __init__(self) -> None:
+        self._dates: bool | None = None
+
+    def column(self, column: pa.Array) -> NDArray[Any]:
+        """Numbers of a whole column; `Suspect` when any value is not a time."""
+        if column.null_count:
+            raise Suspect
+        if not pa.types.is_string(column.type):
+            return self._checked(to_numbers(column, "time"), dates=pa.types.is_temporal(column.type))
+        for kind in self._kinds():
+            try:
+                numbers = to_numbers(column.cast(kind), "time")
+            except pa.ArrowInvalid:
+                continue
+            return self._checked(numbers, dates=kind in DATE_TYPES)
+        raise Suspect
+
+    def _kinds(self) -> tuple[pa.DataType, ...]:
+        if self._dates is None:
+            return NUMBER_TYPES + DATE_TYPES
+        return DATE_TYPES if self._dates else NUMBER_TYPES
+
+    def _checked(self, numbers: NDArray[Any], dates: bool) -> NDArray[Any]:
+        if bad_times(numbers) is not None or self._dates not in (None, dates):
+            raise Suspect
+        self._dates = dates
+        return numbers
+
+    def single(self, value: Any) -> int | float:
+        """Number of one value; ValueError says what is wrong with it."""
+        number, dates = _number(value)
+        if not (math.isfinite(number) and number >= 0):
+            raise ValueError(f"time {value} is not a finite number >= 0")
+        if self._dates not in (None, dates):
+            other = "dates" if self._dates else "numbers"
+            raise ValueError(f"time {value!r}, where other lines have {other}")
+        self._dates = dates
+        return number
+
+
+def _number(value: Any) -> tuple[int | float, bool]:
+    """A number as it is, a date as seconds since 1970; and which of the two it was."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value, False
+    text = value.strip() if isinstance(value, str) else ""
+    for kind in (int, float):
+        try:
+            return kind(text), False
+        except ValueError:
+            continue
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"time {value!r} is neither a number nor an ISO date") from None
+    seconds = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
+    return int(seconds) if seconds.is_integer() else seconds, True

@@ -1,0 +1,390 @@
+"""Files to logs: every format from a small file of its kind, and every way a file can be bad."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vitalrank as vr
+from vitalrank import Interactions
+from vitalrank.readers import sources
+
+# user, item, rating, time; the log of these rows is what every format must give.
+ROWS = [("u2", "i1", 5, 1_000_000_300), ("u1", "i2", 3, 1_000_000_200), ("u1", "i1", 4, 1_000_000_100)]
+NUMBERED = [(2, 1, 5, 1_000_000_300), (1, 2, 3, 1_000_000_200), (1, 1, 4, 1_000_000_100)]
+
+
+def seen(log: Interactions) -> list[tuple[Any, Any]]:
+    return list(zip(log.user_ids[log.users].tolist(), log.item_ids[log.items].tolist(), strict=True))
+
+
+WORDS = [("u1", "i1"), ("u1", "i2"), ("u2", "i1")]
+NUMBERS = [(1, 1), (1, 2), (2, 1)]
+
+
+def lines(rows: list[Any], form: str) -> str:
+    return "".join(form.format(*row) + "\n" for row in rows)
+
+
+def steam_line(user: str, item: str, rating: int, time: int) -> str:
+    record = f"u'username': u'{user}', u'hours': 0.{rating}, u'product_id': u'{item}', u'text': u'it\\'s \\xe9', "
+    return (
+        "{" + record + f"u'early_access': False, u'date': u'2017-12-{time // 100 % 10 + 10}', u'user_id': u'76'" + "}\n"
+    )
+
+
+def review(user: str, item: str, rating: int, time: int) -> str:
+    return json.dumps(
+        {"reviewerID": user, "asin": item, "overall": rating, "reviewText": "a, b", "reviewTime": "09 13, 2009",
+         "reviewerName": "N", "unixReviewTime": time}
+    ) + "\n"  # fmt: skip
+
+
+def yelp(user: str, item: str, rating: int, time: int) -> str:
+    date = f"2018-01-0{time // 100 % 10} 12:00:00"
+    record = {"review_id": "r", "user_id": user, "business_id": item, "stars": rating, "text": 'a "b"\n', "date": date}
+    return json.dumps(record) + "\n"
+
+
+FORMATS: dict[str, tuple[str, list[tuple[Any, Any]]]] = {
+    "log.csv": ("user,item,time\n" + lines(ROWS, "{0},{1},{3}"), WORDS),
+    "log.tsv": ("user\titem\ttime\n" + lines(NUMBERED, "{0}\t{1}\t{3}"), NUMBERS),
+    "quoted.csv": ('"item_id","user_id","timestamp"\n' + lines(ROWS, '"{1}","{0}","{3}"'), WORDS),
+    "windows.csv": ("\ufeff" + "user;item;time\r\n" + lines(NUMBERED, "{0};{1};{3}\r"), NUMBERS),
+    "pairs.tsv": (lines(NUMBERED, "{0}\t{1}"), [(1, 2), (1, 1), (2, 1)]),
+    "triples.csv": (lines(ROWS, "{0},{1},{3}"), WORDS),
+    "ml.inter": (
+        "user_id:token\titem_id:token\trating:float\ttimestamp:float\n" + lines(NUMBERED, "{}\t{}\t{}\t{}.0"),
+        NUMBERS,
+    ),
+    "u.data": (lines(NUMBERED, "{}\t{}\t{}\t{}"), NUMBERS),
+    "ratings.dat": (lines(NUMBERED, "{}::{}::{}::{}"), NUMBERS),
+    "ratings.csv": ("userId,movieId,rating,timestamp\n" + lines(NUMBERED, "{},{},{}.5,{}"), NUMBERS),
+    "ratings_Music.csv": (lines(ROWS, "{},{},{}.0,{}"), WORDS),
+    "reviews_Music.json": ("".join(review(*row) for row in ROWS), WORDS),
+    "yelp_academic_dataset_review.json": ("".join(yelp(*row) for row in ROWS), WORDS),
+    "steam_reviews.json": ("".join(steam_line(*row) for row in ROWS), WORDS),
+    "log.jsonl": (lines(NUMBERED, '{{"user": {0}, "item": {1}, "time": {3}}}'), NUMBERS),
+    "text.csv": ("user,text,item,time\n" + lines(ROWS, '{0},"two\nlines, ""quoted""",{1},{3}'), WORDS),
+}
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".zst": lambda data: bytes(pa.compress(data, "zstd", asbytes=True)),
+}
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_packed_or_not(tmp_path: Path, name: str, packing: str) -> None:
+    content, expected = FORMATS[name]
+    path = tmp_path / (name + packing)
+    path.write_bytes(PACKERS[packing](content.encode()))
+    log = vr.read(path)
+    assert seen(log) == expected
+    assert log.skipped == 0
+    assert (log.times is None) == (name == "pairs.tsv")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("size", [64, 200])
+def test_lines_may_lie_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, size: int) -> None:
+    content, _ = FORMATS[name]
+    path = tmp_path / name
+    path.write_text(content)
+    whole = vr.read(path)
+    monkeypatch.setattr(sources.TextSource.__init__, "__defaults__", (size,))
+    assert vr.read(path).fingerprint == whole.fingerprint
+
+
+def test_parquet(tmp_path: Path) -> None:
+    users, items, _, times = zip(*ROWS, strict=True)
+    columns = {"user": pa.array(users).dictionary_encode(), "item": items, "time": times}
+    pq.write_table(pa.table(columns), tmp_path / "log")
+    assert seen(vr.read(tmp_path / "log")) == WORDS
+    stamps = {"user": [2, 1, 1], "item": [1, 2, 1], "time": pa.array(times).cast(pa.timestamp("s"))}
+    pq.write_table(pa.table(stamps), tmp_path / "log.parquet")
+    log = vr.read(tmp_path / "log.parquet")
+    assert seen(log) == NUMBERS
+    assert log.times is not None
+    assert log.times.tolist() == [1_000_000_100, 1_000_000_200, 1_000_000_300]
+
+
+def test_columns_may_be_named_or_counted(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("who,what,when\nb,x,2\na,y,1\na,x,1\n")
+    assert seen(vr.read(path, user="who", item="what", time="when")) == [("a", "y"), ("a", "x"), ("b", "x")]
+    assert seen(vr.read(path, user="what", item="who")) == [("x", "b"), ("x", "a"), ("y", "a")]
+    path.write_text("5 x 1.0 b\n5 y 2.0 a\n")
+    assert seen(vr.read(path, user=3, item=1)) == [("a", "y"), ("b", "x")]
+    assert seen(vr.read(path, user=3, item=1, time=2, header=False)) == [("a", "y"), ("b", "x")]
+
+
+def test_dates_with_zones_and_wide_lines(tmp_path: Path) -> None:
+    """As the Gowalla check-ins."""
+    path = tmp_path / "checkins.txt"
+    path.write_text("0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n0\t2010-10-18T22:17:43Z\t30.2\t-97.7\t420315\n")
+    log = vr.read(path, user=0, time=1, item=4)
+    assert seen(log) == [(0, 420315), (0, 22847)]
+    assert log.times is not None
+    assert log.times[1] == 1_287_532_527
+
+
+def test_a_quote_that_is_never_closed_does_not_swallow_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources.TextSource.__init__, "__defaults__", (1000,))
+    big_file(tmp_path / "log.tsv", {2: b'12"\t1\t2'})
+    log = vr.read(tmp_path / "log.tsv")
+    assert len(log) == 50_000
+    assert '12"' in log.user_ids
+
+
+def test_text_without_line_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources.TextSource.__init__, "__defaults__", (1000,))
+    monkeypatch.setattr(sources, "LONGEST_LINE", 10_000)
+    (tmp_path / "log.csv").write_bytes(b"1,2," * 10_000)
+    with pytest.raises(vr.DataError, match="line 1: no end within"):
+        vr.read(tmp_path / "log.csv")
+
+
+def test_time_false_keeps_the_order_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("user,item,time\n1,b,9\n1,a,3\n")
+    log = vr.read(path, time=False)
+    assert log.times is None
+    assert seen(log) == [(1, "b"), (1, "a")]
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [
+        (["1", "2", "-3"], np.int64),
+        (["007", "7", "8"], object),
+        (["1", "2", "x"], object),
+        (["+1", "1", "2"], object),
+        (["1", " 1", "2"], object),
+        (["1.0", "1", "2"], object),
+        (["99999999999999999999", "1", "2"], object),
+        (["5000000000", "1", "2"], np.int64),
+    ],
+)
+def test_untyped_ids_are_ints_only_if_nothing_is_lost(tmp_path: Path, ids: list[str], kind: Any) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("user,item\n" + "".join(f"{value},1\n" for value in ids))
+    log = vr.read(path)
+    assert log.user_ids.dtype == kind
+    assert sorted(map(str, log.user_ids)) == sorted(ids)
+
+
+def test_ids_that_turn_out_to_be_strings_late_keep_their_digits(tmp_path: Path) -> None:
+    path = tmp_path / "log.tsv"
+    rows = [f"{row}\t{row % 7}\n" for row in range(200_000)]
+    path.write_text("user\titem\n" + "".join(rows) * 3 + "late\t0\n")
+    log = vr.read(path)
+    assert log.n_users == 200_001
+    assert log.repeats == 400_000
+    assert log.user_ids[0] == "0"
+    assert log.item_ids.dtype == np.int64
+
+
+def big_file(path: Path, bad: dict[int, bytes], header: bytes = b"user\titem\ttime") -> None:
+    """Fifty thousand lines after the header, some replaced; line numbers from 1."""
+    content = [header, *(b"u%d\t%d\t%d" % (row % 997, row, row) for row in range(50_000))]
+    for line, data in bad.items():
+        content[line - 1] = data
+    path.write_bytes(b"\n".join(content) + b"\n")
+
+
+BAD_LINES = {
+    b"u1\t2": "2 columns instead of 3",
+    b"u1\t2\t3\t4": "4 columns instead of 3",
+    b"u1\t2\tnever": "time 'never' is neither a number nor an ISO date",
+    b"u1\t2\tnan": "time nan is not a finite number >= 0",
+    b"u1\t2\t-4": "time -4 is not a finite number >= 0",
+    b"u1\t2\t2018-01-01": "time '2018-01-01', where other lines have numbers",
+    b"\t2\t3": "no user",
+    b"u1\t\t3": "no item",
+    b"caf\xe9\t2\t3": "byte 0xe9 is not UTF-8 text",
+}
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_one_bad_line_among_many_is_named(tmp_path: Path, line: bytes) -> None:
+    big_file(tmp_path / "log.tsv", {40_321: line})
+    with pytest.raises(vr.DataError, match=f"log.tsv, line 40321: {BAD_LINES[line]}; mend it"):
+        vr.read(tmp_path / "log.tsv")
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_bad_lines_can_be_skipped_and_are_counted(
+    tmp_path: Path, line: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    big_file(tmp_path / "log.tsv", {777: line, 40_321: line, 50_001: line})
+    with caplog.at_level(logging.WARNING, "vitalrank"):
+        log = vr.read(tmp_path / "log.tsv", on_bad="skip")
+    assert log.skipped == 3
+    assert len(log) == 49_997
+    assert "3 skipped" in repr(log)
+    assert "line 777: " + BAD_LINES[line] in caplog.text
+    assert "3 unreadable lines skipped" in caplog.text
+
+
+BAD_RECORDS = {
+    '{"user": "1", "item": 5, "time": 1}': "'user' is '1', where other lines have an int",
+    '{"user": 1, "item": 5': "not a record",
+    '{"user": 1, "time": 4}': "no 'item'",
+    '{"user": 1, "item": null, "time": 4}': "no 'item'",
+    '{"user": 1, "item": 5, "time": NaN}': "time nan is not a finite number",
+    '{"user": 1, "item": 5, "time": -1}': "time -1 is not a finite number",
+    '{"user": 1, "item": 5, "time": "x"}': "time 'x' is neither",
+    '{"user": 1.5, "item": 5, "time": 1}': "'user' is 1.5",
+    '{"user": true, "item": 5, "time": 1}': "'user' is True",
+    "[1, 2]": "not a record",
+}
+
+
+@pytest.mark.parametrize("line", BAD_RECORDS)
+def test_one_bad_record_among_many_is_named(tmp_path: Path, line: str) -> None:
+    content = [f'{{"user": {row % 97}, "item": {row}, "time": {row}}}' for row in range(5000)]
+    content[4321] = line
+    (tmp_path / "log.jsonl").write_text("\n".join(content))
+    with pytest.raises(vr.DataError, match=f"line 4322: {BAD_RECORDS[line]}"):
+        vr.read(tmp_path / "log.jsonl")
+    assert vr.read(tmp_path / "log.jsonl", on_bad="skip").skipped == 1
+
+
+def test_records_that_are_not_utf8_are_named(tmp_path: Path) -> None:
+    good = b'{"user": "a", "item": "b"}\n'
+    (tmp_path / "log.json").write_bytes(good + b'{"user": "caf\xe9", "item": "b"}\n' + good)
+    with pytest.raises(vr.DataError, match="line 2: byte 0xe9 is not UTF-8"):
+        vr.read(tmp_path / "log.json")
+
+
+def test_python_literals_are_never_run(tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    attack = f"{{'user': __import__('pathlib').Path({str(flag)!r}).touch(), 'item': 1}}\n"
+    path = tmp_path / "steam.json"
+    path.write_text("{u'user': u'a', u'item': 1}\n" + attack)
+    with pytest.raises(vr.DataError, match="line 2: not a record"):
+        vr.read(path)
+    assert not flag.exists()
+
+
+def test_parquet_rows_that_are_bad_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    for columns, message in (
+        ({"user": [1, None, 2], "item": [1, 2, 3]}, "row 1: no user"),
+        ({"user": ["a", "b", ""], "item": [1, 2, 3]}, "row 2: no user"),
+        ({"user": [1, 2, 3], "item": [1, 2, 3], "time": [1.0, float("nan"), 2.0]}, "row 1: time nan"),
+        ({"user": [1, 2, 3], "item": [1, 2, 3], "time": [1, -2, 2]}, "row 1: time -2"),
+    ):
+        pq.write_table(pa.table(columns), path)
+        with pytest.raises(vr.DataError, match=message):
+            vr.read(path)
+        log = vr.read(path, on_bad="skip")
+        assert (len(log), log.skipped) == (2, 1)
+    pq.write_table(pa.table({"user": [1.5], "item": [1]}), path)
+    with pytest.raises(vr.DataError, match="user ids of type double"):
+        vr.read(path)
+
+
+WRONG_FILES: dict[str, tuple[bytes, str]] = {
+    "empty.csv": (b"", "is empty"),
+    "blank.csv": (b"\n\n  \n", "only blank lines"),
+    "header.csv": (b"user,item,time\n", "no rows"),
+    "missing.csv": (b"user,thing,time\n1,2,3\n", "no known item column among user, thing, time"),
+    "doubled.csv": (b"user,item,item\n1,2,3\n", "'item' occurs 2 times"),
+    "two.csv": (b"user_id,uid,item\n1,2,3\n", "user_id and uid could each be the user column"),
+    "rated.csv": (b"1,2,5\n1,3,4\n", "last column may be no time; say time=2 or time=False"),
+    "wide.csv": (b"1,2,5,6,7\n1,3,4,6,7\n", "5 columns without header"),
+    "words.csv": (b"ann,tea\nbob,rum\n", "a header\\? Say header="),
+    "unknown.csv": (b"who,what,when\na,b,3\n", "no known user column"),
+    "one.txt": (b"hello\nworld\n", "no separator"),
+    "array.json": (b'[{"user": 1}]', "JSON array"),
+    "broken.json": (b'{"user": 1,', "line 1: not a record"),
+    "noise.csv": (bytes(range(256)) * 4, "binary file"),
+    "wide.txt": ("user,item\n1,2\n".encode("utf-16"), "binary file"),
+    "log.zip": (b"PK\x03\x04rest", "zip archive"),
+    "log.bz2": (b"BZh91AY", "bzip2"),
+    "log.parquet": (b"PAR1 and no more", "damaged Parquet"),
+    "float.json": (b'{"user": 1.5, "item": 2}\n', "line 1: 'user' is 1.5"),
+    "log.csv.gz": (gzip.compress(b"user,item\n" + b"1,2\n" * 90_000)[:-20], "gzip data are cut short"),
+    "log.csv.zst": (PACKERS[".zst"](b"user,item\n" + b"1,2\n" * 90_000)[:-9], "zstd data are cut short"),
+    "noise.gz": (b"\x1f\x8b" + bytes(range(64)), "gzip data are cut short or damaged"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FILES)
+def test_a_file_that_is_no_log_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    content, message = WRONG_FILES[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(vr.DataError, match=message) as error:
+        vr.read(tmp_path / name)
+    assert "\n" not in str(error.value)
+    assert name in str(error.value)
+
+
+def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(vr.DataError, match="is a folder"):
+        vr.read(tmp_path)
+    with pytest.raises(vr.DataError, match="no such file"):
+        vr.read(tmp_path / "none.csv")
+
+
+def test_arguments_that_mean_nothing_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("1,2\n")
+    with pytest.raises(vr.SettingError, match="on_bad='ignore'"):
+        vr.read(path, on_bad="ignore")
+    with pytest.raises(vr.DataError, match="no column 7; there are 2"):
+        vr.read(path, user=0, item=7)
+    with pytest.raises(vr.DataError, match="two roles"):
+        vr.read(path, user=1, item=1)
+    with pytest.raises(vr.DataError, match="no column 'who'"):
+        vr.read(path, user="who")
+    with pytest.raises(vr.DataError, match="give positions"):
+        vr.read(path, user="who", item="x", header=False)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(st.text(min_size=1, max_size=6), st.integers(-5, 10**10), st.integers(0, 10**9)),
+        min_size=1, max_size=30,
+    )
+)  # fmt: skip
+def test_json_lines_give_back_any_ids(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
+    rows = [row for row in rows if row[0].encode("utf-8", "ignore").decode() == row[0]] or [("a", 1, 1)]
+    path = tmp_path_factory.mktemp("json") / "log.jsonl"
+    path.write_text("".join(json.dumps({"user": u, "item": i, "time": t}) + "\n" for u, i, t in rows))
+    users, items, times = zip(*rows, strict=True)
+    assert vr.read(path).fingerprint == Interactions.from_arrays(users, items, times).fingerprint
+
+
+def test_the_careful_way_gives_what_the_fast_way_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    big_file(tmp_path / "log.tsv", {})
+    fast = vr.read(tmp_path / "log.tsv")
+    monkeypatch.setattr("vitalrank.readers.delimited.Delimited.fast", lambda self, data: None)
+    assert vr.read(tmp_path / "log.tsv").fingerprint == fast.fingerprint
+
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.mark.skipif(not (SHARED / "ml-100k.tsv.gz").exists(), reason="real logs are not here")
+def test_a_real_log() -> None:
+    shape = vr.read(SHARED / "ml-100k.tsv.gz").statistics
+    assert (shape.users, shape.items, shape.observations) == (943, 1682, 100_000)
+    assert round(shape.item_gini, 3) == 0.629
