@@ -35,7 +35,8 @@ class Arrays:
         """The caller's scorer, taking and giving NumPy arrays, with its answer's shape checked."""
 
         def scored(rows: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.float32]:
-            answer = self.plain(score(*self.asked(rows, np.maximum(ids, 0))))
+            given = score(*self.asked(rows, np.maximum(ids, 0)))
+            answer = arrays_of(given).plain(given)
             if answer.shape != ids.shape:
                 raise SettingError(f"score() gave shape {answer.shape} for ids of shape {ids.shape}; they must agree.")
             return np.where(ids >= 0, answer, -np.inf).astype(np.float32)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -18,7 +16,9 @@ from vitalrank.kernels import cpu
 from vitalrank.kernels.laws import Counter, Law
 from vitalrank.samplers.arrays import Arrays, arrays_of
 from vitalrank.samplers.catalogue import pool_of, row_sums, seen_by
+from vitalrank.samplers.checks import check_whole
 from vitalrank.samplers.counting import Counts
+from vitalrank.threads import limited
 
 # fn(rows (R,), ids (R, C)) -> (R, C): the score of each candidate for each row of the batch.
 Scorer = Callable[[Any, Any], Any]
@@ -131,10 +131,9 @@ class BoundSampler(ABC):
         threads: int | None,
         count: bool,
     ) -> None:
-        if not 0 <= seed < 2**64:
-            raise SettingError(f"seed is {seed}; it must be a whole number from 0 to 2**64 - 1.")
-        if threads is not None and threads < 1:
-            raise SettingError(f"threads is {threads}; it must be at least 1, or None for all cores.")
+        check_whole("seed", seed, 0, 2**64)
+        if threads is not None:
+            check_whole("threads", threads, 1, 2**16)
         self.settings = settings
         self.train = train
         self.seed: Any = np.uint64(seed)
@@ -203,8 +202,8 @@ class BoundSampler(ABC):
     ) -> Batch:
         if users is None or positives is None:
             raise SettingError("a sampler needs users and positives, both (B,) internal ids.")
-        if k < 1:
-            raise SettingError(f"k is {k}; it must be at least 1.")
+        check_whole("k", k, 1, 2**24)
+        check_whole("step", step, 0, 2**32)
         who = arrays.ids(users, "users", self.train.n_users)
         what = arrays.ids(positives, "positives", self.train.n_items)
         if len(who) != len(what):
@@ -248,18 +247,3 @@ def log_share(weights: NDArray[np.float32], log_open: NDArray[np.float64], batch
 def plain_weights(ids: NDArray[np.int64]) -> NDArray[np.float32]:
     """1 for every id, 0 where there was none to draw."""
     return (ids >= 0).astype(np.float32)
-
-
-@contextmanager
-def limited(threads: int | None) -> Iterator[None]:
-    """Run the compiled kernels on at most so many threads."""
-    if threads is None:
-        yield
-        return
-    before = numba.get_num_threads()
-    most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    numba.set_num_threads(min(threads, most))
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from vitalrank.errors import SettingError
 
@@ -29,3 +30,9 @@ def check_number(name: str, value: float) -> None:
     """A margin."""
     if not (isinstance(value, (int, float)) and math.isfinite(value)):
         raise SettingError(f"{name} is {value!r}; it must be a number.")
+
+
+def check_whole(name: str, value: Any, least: int, limit: int) -> None:
+    """A seed, a step, a number of threads; NumPy's whole numbers count as such."""
+    if not (hasattr(value, "__index__") and least <= value < limit):
+        raise SettingError(f"{name} is {value!r}; it must be a whole number from {least} to {limit - 1}.")

@@ -100,7 +100,7 @@ class BoundPooled(BoundSampler):
     def _pool(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Candidates and their scores."""  # (B, k, C) each
         ids = self._candidates(self.law, batch, self.settings.candidates)
-        return ids, batch.score(ids.reshape(len(batch), -1)).reshape(ids.shape)
+        return ids, batch.score(ids.reshape(len(batch), batch.k * self.settings.candidates)).reshape(ids.shape)
 
     def _draw(self, batch: Batch) -> Draw:
         pool, scores = self._pool(batch)

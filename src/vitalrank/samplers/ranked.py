@@ -30,7 +30,7 @@ class AOBPR(Sampler):
     refresh
         Steps between two sortings of the factors; None sorts every ``n ln n`` draws, as published.
     exact
-        Rank by the user's full scores instead of one factor: O(n) a row, and the way to use ``score=``.
+        Rank by the user's full scores instead of one factor: O(n) a row. A ``score=`` without vectors does so too.
 
     References
     ----------
@@ -58,8 +58,34 @@ class AOBPR(Sampler):
         return BoundExactRank if self.exact else BoundRanked
 
 
-class BoundRanked(BoundSampler):
-    """Ranks along single factors, from a sorting that is renewed now and then."""
+class BoundExactRank(BoundSampler):
+    """Ranks by the full scores of the user's open items."""
+
+    @property
+    def scale(self) -> float:
+        """``rho n``, the expected rank."""
+        return float(self.settings.rho * max(len(self.pool), 1))
+
+    def _draw(self, batch: Batch) -> Draw:
+        ids = np.full((len(batch), batch.k), -1, np.int64)
+        if len(self.pool):
+            block = max(1, _CELLS // len(self.pool))
+            for start in range(0, len(batch), block):
+                self._fill(batch, np.arange(start, min(start + block, len(batch))), ids)
+        weights = plain_weights(ids)
+        return Draw(ids, weights, (weights.max(axis=1, initial=0.0) * len(self.pool)).astype(np.int32))
+
+    def _fill(self, batch: Batch, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
+        pool = np.broadcast_to(self.pool, (len(rows), len(self.pool)))
+        scores = batch.score(np.ascontiguousarray(pool), rows)  # (R, m)
+        counter = batch.counter._replace(rows=batch.counter.rows[rows])
+        part = np.full((len(rows), batch.k), -1, np.int64)
+        cpu.pick_open_rank(scores, self.pool, self.scale, self.seen, counter, batch.users[rows], part)
+        ids[rows] = part
+
+
+class BoundRanked(BoundExactRank):
+    """Ranks along single factors, from a sorting that is renewed now and then; a scorer alone is ranked in full."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -67,19 +93,16 @@ class BoundRanked(BoundSampler):
         self._order: NDArray[np.int32] = np.zeros((0, 0), np.int32)  # (d, m)
         self._spread: NDArray[np.float64] = np.zeros(0)  # (d,)
 
-    @property
-    def scale(self) -> float:
-        """``rho n``, the expected rank."""
-        return float(self.settings.rho * max(len(self.pool), 1))
-
     def reset(self) -> None:
         self._built = None
 
     def _draw(self, batch: Batch) -> Draw:
-        queries, table = batch.vectors(self.settings)
-        self._renew(table, batch)
+        if batch.queries is None or batch.table is None:
+            return super()._draw(batch)
+        queries = batch.queries
         ids = np.full((len(batch), batch.k), -1, np.int64)
         if len(self.pool):
+            self._renew(batch.table, batch)
             n = self.train.n_items
             cpu.draw_ranked(
                 self._order, self._spread, self.scale, n, self.seen, batch.counter, queries, batch.users, ids
@@ -107,25 +130,3 @@ class BoundRanked(BoundSampler):
         spread = columns.std(axis=1, dtype=np.float64)
         mass = cpu.ranked_mass(order, np.asarray(query, np.float32)[None], 0, spread, self.scale, self.train.n_items)
         return np.asarray(mass)
-
-
-class BoundExactRank(BoundSampler):
-    """Ranks by the full scores of the user's open items."""
-
-    def _draw(self, batch: Batch) -> Draw:
-        ids = np.full((len(batch), batch.k), -1, np.int64)
-        if len(self.pool):
-            block = max(1, _CELLS // len(self.pool))
-            for start in range(0, len(batch), block):
-                self._fill(batch, np.arange(start, min(start + block, len(batch))), ids)
-        weights = plain_weights(ids)
-        return Draw(ids, weights, (weights.sum(axis=1) * len(self.pool)).astype(np.int32))
-
-    def _fill(self, batch: Batch, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
-        pool = np.broadcast_to(self.pool, (len(rows), len(self.pool)))
-        scores = batch.score(np.ascontiguousarray(pool), rows)  # (R, m)
-        counter = batch.counter._replace(rows=batch.counter.rows[rows])
-        part = np.full((len(rows), batch.k), -1, np.int64)
-        scale = float(self.settings.rho * len(self.pool))
-        cpu.pick_open_rank(scores, self.pool, scale, self.seen, counter, batch.users[rows], part)
-        ids[rows] = part

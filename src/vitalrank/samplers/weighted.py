@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share, plain_weights
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share
 from vitalrank.samplers.catalogue import weighted_law
-from vitalrank.samplers.checks import check_count
+from vitalrank.samplers.checks import check_count, check_number
 
 _ROUNDS = 10  # of k-means
 
@@ -63,7 +63,8 @@ class SA(Sampler):
 
     def __post_init__(self) -> None:
         check_count("candidates", self.candidates)
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+        check_number("temperature", self.temperature)
+        if self.temperature < 0:
             raise SettingError(f"temperature is {self.temperature!r}; it must be a number of at least 0.")
 
     def proposal_weights(self, degrees: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -91,7 +92,7 @@ class PRIS(Sampler):
 
     The proposal groups the items by k-means of their vectors: ``P(c | u) ~ exp(q_u . center_c) * (open mass of c)``,
     then an open item of c by its weight, so ``q(j | u) = P(c | u) pi(j) / (open mass of c)``.
-    With ``clusters=0`` it is the static law ``q(j | u) = pi(j) / (open mass)``.
+    With ``clusters=0``, or a ``score=`` without vectors, it is the static law ``q(j | u) = pi(j) / (open mass)``.
 
     Parameters
     ----------
@@ -165,7 +166,9 @@ class BoundWeighted(BoundSampler):
         if batch.k != 1:
             raise SettingError(f"k is {batch.k}, but {self.settings!r} keeps its candidates: set candidates instead.")
         ids, log_q = self._propose(batch)
-        weights = softmax(self.settings.logits(batch.score(ids), log_q)) * plain_weights(ids)
+        drawn = ids >= 0
+        scores = np.where(drawn, batch.score(ids), np.float32(0.0))
+        weights = softmax(np.where(drawn, self.settings.logits(scores, log_q), -np.inf))
         return Draw(ids, weights, (ids >= 0).sum(axis=1).astype(np.int32), log_q)
 
 
@@ -180,7 +183,9 @@ class BoundClustered(BoundWeighted):
         self._built = None
 
     def _propose(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        queries, table = batch.vectors(self.settings)
+        if batch.queries is None or batch.table is None:
+            return super()._propose(batch)
+        queries, table = batch.queries, batch.table
         step = batch.counter.step
         every = self.settings.refresh or math.ceil(len(self.train) / max(len(batch), 1))
         if self._built is None or not 0 <= step - self._built < every:

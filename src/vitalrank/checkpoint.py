@@ -1,0 +1,276 @@
+"""Folders on disk: ``model.json``, ``tensors.safetensors`` and ``ids.arrow``, whole or not there at all.
+
+A folder is written under a temporary name beside its place, forced to disk, and renamed. Nothing is ever
+pickled, unpickled or executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from vitalrank import __version__
+from vitalrank.errors import StorageError
+
+FORMAT = 1
+META = "model.json"
+TENSORS = "tensors.safetensors"
+IDS = "ids.arrow"
+_FILES = (TENSORS, IDS, META)  # META last: a folder with a META is complete
+_OWN_KEYS = ("format", "library", "digests")
+
+Ids = tuple[NDArray[Any], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a folder held: the caller's ``meta``, ``tensors``, and ``(user_ids, item_ids)`` or None."""
+
+    meta: dict[str, Any]
+    tensors: dict[str, NDArray[Any]]
+    ids: Ids | None
+
+
+def write_folder(
+    path: str | os.PathLike[str],
+    meta: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    ids: Ids | None = None,
+) -> None:
+    """Write a folder so that a crash at any moment leaves the old one or the new one, never a mixture.
+
+    Files of other names in a folder that is replaced are kept.
+
+    Parameters
+    ----------
+    path
+        The folder. Missing parents are made.
+    meta
+        What JSON can hold. The keys ``format``, ``library`` and ``digests`` are the library's own.
+    tensors
+        Arrays of numbers by name.
+    ids
+        Original ids of users and of items: integers or strings.
+
+    Raises
+    ------
+    StorageError
+        The disk is full, the folder cannot be written, ...; what was there before is untouched.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp() + "/a"
+    >>> write_folder(folder, {"class": "Toy"}, {"table": np.eye(2, dtype=np.float32)})
+    >>> read_folder(folder).meta
+    {'class': 'Toy'}
+    """
+    clash = set(meta) & set(_OWN_KEYS)
+    if clash:
+        raise StorageError(f"{path}: meta may not use the key {min(clash)!r}; choose another name.")
+    place = Path(path).absolute()
+    draft = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}.tmp")  # as _clear_drafts looks for
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _finish_replacing(place)
+        _clear_drafts(place)
+        draft.mkdir()
+        _write_files(draft, meta, tensors, ids)
+        _put_in_place(draft, place)
+    except (OSError, SafetensorError, pa.ArrowException) as error:
+        raise StorageError(
+            f"{place}: cannot be written ({error}); nothing was replaced. Free space or choose another folder."
+        ) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def read_folder(path: str | os.PathLike[str]) -> Saved:
+    """Read what ``write_folder`` wrote, checking the format and every file's digest.
+
+    Raises
+    ------
+    StorageError
+        The folder is missing, of a newer format, truncated, or changed since it was written.
+
+    Examples
+    --------
+    >>> read_folder("no/such/folder")
+    Traceback (most recent call last):
+    ...
+    vitalrank.errors.StorageError: no/such/folder: no model.json here; give a folder that save() wrote.
+    """
+    folder = _readable(Path(path))
+    meta = _read_meta(folder)
+    for name, digest in meta["digests"].items():
+        _check_digest(folder / name, digest)
+    with _explained(folder / TENSORS):
+        tensors = load_file(folder / TENSORS)
+    ids = None
+    if IDS in meta["digests"]:
+        with _explained(folder / IDS):
+            ids = _read_ids(folder / IDS)
+    return Saved({key: value for key, value in meta.items() if key not in _OWN_KEYS}, tensors, ids)
+
+
+def is_saved(path: str | os.PathLike[str]) -> bool:
+    """Whether ``read_folder`` has something to read at ``path``.
+
+    Examples
+    --------
+    >>> is_saved("no/such/folder")
+    False
+    """
+    return (_readable(Path(path), must=False) / META).is_file()
+
+
+# ---------------------------------------------------------------------------------------------------- writing
+
+
+def _write_files(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], ids: Ids | None) -> None:
+    save_file({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, folder / TENSORS)
+    digests = {TENSORS: _digest(folder / TENSORS)}
+    if ids is not None:
+        _write_ids(folder / IDS, ids)
+        digests[IDS] = _digest(folder / IDS)
+    own = {"format": FORMAT, "library": __version__, "digests": digests}
+    (folder / META).write_text(json.dumps({**own, **meta}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for name in (*digests, META):
+        _force_to_disk(folder / name)
+    _force_to_disk(folder)
+
+
+def _write_ids(path: Path, ids: Ids) -> None:
+    # Users and items differ in number, so each side is one list in a table of one row.
+    columns = {}
+    for name, values in zip(("users", "items"), ids, strict=True):
+        kind = pa.int64() if values.dtype.kind in "iu" else pa.large_string()
+        flat = pa.array(values, type=kind)
+        columns[name] = pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), flat)
+    table = pa.table(columns)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _force_to_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _put_in_place(draft: Path, place: Path) -> None:
+    if (place / META).exists():
+        # A folder cannot be renamed over a full one: the old one steps aside, and readers know where.
+        place.rename(_aside(place))
+        draft.rename(place)
+        _force_to_disk(place.parent)
+        with contextlib.suppress(OSError):  # the new folder is in place; the next write tries again
+            _finish_replacing(place)
+    elif place.exists():
+        for name in _FILES:
+            if (draft / name).exists():
+                (draft / name).replace(place / name)
+        _force_to_disk(place)
+    else:
+        draft.rename(place)
+        _force_to_disk(place.parent)
+
+
+def _aside(place: Path) -> Path:
+    return place.with_name(f".{place.name}.old")
+
+
+def _finish_replacing(place: Path) -> None:
+    """Clear up after a replacement, also one that a crash cut short."""
+    old = _aside(place)
+    if not old.exists():
+        return
+    if not place.exists():
+        old.rename(place)
+        return
+    for entry in old.iterdir():
+        if entry.name not in _FILES and not (place / entry.name).exists():
+            entry.rename(place / entry.name)
+    shutil.rmtree(old)
+
+
+def _clear_drafts(place: Path) -> None:
+    """Remove what killed writers left behind."""
+    for draft in place.parent.glob(f".{glob.escape(place.name)}.{'[0-9a-f]' * 8}.tmp"):
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+# ---------------------------------------------------------------------------------------------------- reading
+
+
+def _readable(path: Path, must: bool = True) -> Path:
+    for folder in (path, _aside(path)):
+        if (folder / META).is_file():
+            return folder
+    if must:
+        raise StorageError(f"{path}: no {META} here; give a folder that save() wrote.")
+    return path
+
+
+def _read_meta(folder: Path) -> dict[str, Any]:
+    try:
+        meta: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{folder / META}: not readable as JSON ({error}); restore or save it again.") from error
+    number = meta.get("format") if isinstance(meta, dict) else None
+    if not isinstance(number, int) or not isinstance(meta.get("digests"), dict) or TENSORS not in meta["digests"]:
+        raise StorageError(f"{folder / META}: not written by vitalrank; give a folder that save() wrote.")
+    if number != FORMAT:
+        raise StorageError(
+            f"{folder / META}: format {number}, written by vitalrank {meta.get('library')}; this version reads "
+            f"format {FORMAT}. Install a vitalrank that knows it."
+        )
+    if not set(meta["digests"]) <= {TENSORS, IDS}:
+        raise StorageError(f"{folder / META}: names files that a model folder does not have; save it again.")
+    return meta
+
+
+def _check_digest(path: Path, expected: str) -> None:
+    with _explained(path):
+        found = _digest(path)
+    if found != expected:
+        raise StorageError(f"{path}: truncated or changed since it was written; restore it or save it again.")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_ids(path: Path) -> Ids:
+    with pa.OSFile(str(path), "rb") as source:
+        table = pa.ipc.open_file(source).read_all()
+    users, items = (table.column(name).chunk(0).values.to_numpy(zero_copy_only=False) for name in ("users", "items"))
+    return users, items
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise StorageError(f"{path}: missing; restore it or save the model again.") from error
+    except (OSError, SafetensorError, pa.ArrowException, KeyError, ValueError) as error:
+        raise StorageError(f"{path}: not a file of this kind ({error}); restore it or save it again.") from error

@@ -1,0 +1,202 @@
+"""Full-catalogue evaluation: every item is ranked for every test user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.errors import DataError, SettingError
+from vitalrank.evaluation.ranking import check_same_ids, top_blocks
+from vitalrank.evaluation.results import COVERAGE, Evaluation, Groups, Lists, PerUser, mean_of, parts_of
+from vitalrank.evaluation.significance import Comparison, compare, percentile_interval, resampled_means
+from vitalrank.interactions import Interactions
+from vitalrank.kernels.cpu.ranking import mark_hits
+from vitalrank.metrics import ADDITIVE, METRICS, harmonic_mean
+from vitalrank.threads import limited
+
+if TYPE_CHECKING:
+    from vitalrank.models.base import Recommender
+
+__all__ = ["Comparison", "Evaluation", "compare", "evaluate"]
+
+DEGREE_BANDS = {"<10": 0, "10-20": 10, "20-50": 20, "50-100": 50, ">=100": 100}  # name -> lowest degree
+POPULARITY_BANDS = ("head", "middle", "tail")
+
+
+def evaluate(
+    model: Recommender,
+    test: Interactions,
+    at: int | Sequence[int] = (5, 10, 20),
+    *,
+    exclude: Interactions | Sequence[Interactions] | None = None,
+    by: str | None = None,
+    metrics: str | Iterable[str] | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Evaluation:
+    """Rank the whole catalogue for every user of ``test`` and measure the top of each list.
+
+    The model's training items are always left out of the lists. Users without test items are left out of the
+    averages. Equal scores: lower internal id first. Memory does not grow with users times items.
+
+    Parameters
+    ----------
+    model
+        A fitted recommender.
+    test
+        The held-out part of the split the model was trained on.
+    at
+        Lengths N of the lists.
+    exclude
+        More logs whose items are left out, such as the validation part.
+    by
+        ``"degree"``: each metric among users of one training degree: below 10, 10 to 19, 20 to 49, 50 to 99, and
+        100 or more.
+        ``"popularity"``: precision, recall and NDCG as sums of what hits on head, middle and tail items contribute;
+        the three add up to the whole. Items are sorted by training degree, highest first (equal: lower internal id
+        first); an item belongs to the head if the items before it hold less than a third of the training
+        interactions, to the middle if less than two thirds, else to the tail.
+    metrics
+        Names out of precision, recall, f1, ndcg, hit_rate, map, mrr, coverage; all by default. ``f1`` is the
+        harmonic mean of the averaged precision and recall.
+    bootstrap
+        Resamples of the users for 95 % percentile intervals; 0 for none. Coverage has no interval.
+    seed
+        Of the bootstrap.
+    threads
+        Threads to use; all by default. The result does not depend on it.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([1, 1, 1, 2, 2, 2, 3, 3, 3], [1, 2, 3, 1, 2, 4, 1, 3, 2])
+    >>> train, test = log.split_last(0.2)
+    >>> result = vr.evaluate(vr.MostPopular().fit(train), test, at=(1, 2), metrics=["recall", "ndcg"])
+    >>> sorted(result)
+    ['ndcg@1', 'ndcg@2', 'recall@1', 'recall@2']
+    """
+    lengths = _lengths(at)
+    names = _names(metrics)
+    if by is not None and by not in GROUPINGS:
+        raise SettingError(f"by={by!r}: choose one of {', '.join(GROUPINGS)}.")
+    if bootstrap < 0 or bootstrap == 1:
+        raise SettingError(f"bootstrap={bootstrap}: give 0 for none, or 1000 or so.")
+    check_same_ids(model.train, test, "test")
+    lists = _rank(model, test, lengths, _logs(exclude), threads)
+    result = Evaluation(lists, tuple(f"{name}@{n}" for n in lengths for name in names))
+    if by is not None:
+        result.groups.update(GROUPINGS[by](result, model.train))
+    if bootstrap:
+        result.intervals.update(_intervals(result, bootstrap, seed))
+    return result
+
+
+# ---------------------------------------------------------------------------------------------------- the lists
+
+
+def _rank(
+    model: Recommender, test: Interactions, lengths: Sequence[int], exclude: Sequence[Interactions], threads: int | None
+) -> Lists:
+    relevant = np.diff(test.indptr)
+    users = np.flatnonzero(relevant)
+    if len(users) == 0:
+        raise DataError("the test log is empty; split_last with a larger share.")
+    wanted = test.csr
+    hits = np.empty((len(users), max(lengths)), np.bool_)
+    shown = {n: np.zeros(test.n_items, np.bool_) for n in lengths}
+    found = []
+    for rows, items, _ in top_blocks(model, users, max(lengths), exclude=exclude, threads=threads):
+        with limited(threads):
+            mark_hits(items, users[rows], wanted.indptr, wanted.indices, hits[rows])
+        found.append(items[hits[rows]].astype(np.int32))
+        for n, mask in shown.items():
+            top = items[:, :n]
+            mask[top[top >= 0]] = True
+    coverage = {n: float(mask.mean()) for n, mask in shown.items()}
+    return Lists(users, relevant[users], hits, np.concatenate(found), coverage)
+
+
+# ---------------------------------------------------------------------------------------------------- groups
+
+
+def _by_degree(result: Evaluation, train: Interactions) -> Groups:
+    degree = np.diff(train.indptr)[result.users]  # (U,)
+    band = np.searchsorted(list(DEGREE_BANDS.values()), degree, side="right") - 1
+    names = [name for name in result if parts_of(name)[0] != COVERAGE]
+    groups: Groups = {}
+    for number, label in enumerate(DEGREE_BANDS):
+        rows = np.flatnonzero(band == number)
+        if len(rows):
+            groups[label] = {
+                "users": float(len(rows)),
+                **{name: mean_of(result.per_user, name, rows) for name in names},
+            }
+    return groups
+
+
+def popularity_band(train: Interactions) -> NDArray[np.int8]:
+    """0 (head), 1 (middle) or 2 (tail) of each item, as ``evaluate(by="popularity")`` says."""  # (I,)
+    order = np.argsort(-train.item_degree, kind="stable")
+    degree = train.item_degree[order]
+    before = np.cumsum(degree) - degree  # interactions of the items before each
+    band = np.empty(train.n_items, np.int8)
+    band[order] = np.minimum(3 * before // max(1, len(train)), 2)
+    return band
+
+
+def _by_popularity(result: Evaluation, train: Interactions) -> Groups:
+    lists = result.lists
+    band = popularity_band(train)
+    names = [name for name in result if parts_of(name)[0] in ADDITIVE]
+    groups: Groups = {}
+    for number, label in enumerate(POPULARITY_BANDS):
+        hits = np.zeros_like(lists.hits)
+        hits[lists.hits] = band[lists.items] == number  # the items hit are kept row by row
+        part = PerUser(Lists(lists.users, lists.relevant, hits, lists.items, lists.coverage))
+        values = {name: float(part[name].mean()) for name in names}
+        groups[label] = {"items": float(np.count_nonzero(band == number)), **values}
+    return groups
+
+
+GROUPINGS = {"degree": _by_degree, "popularity": _by_popularity}
+
+
+# ---------------------------------------------------------------------------------------------------- intervals
+
+
+def _intervals(result: Evaluation, rounds: int, seed: int) -> dict[str, tuple[float, float]]:
+    columns = [name for name in result.per_user if parts_of(name)[0] != "f1"]
+    means = resampled_means(np.stack([result.per_user[name] for name in columns], axis=1), rounds, seed)
+    samples = dict(zip(columns, means.T, strict=True))
+    for length in result.lists.coverage:
+        samples[f"f1@{length}"] = harmonic_mean(samples[f"precision@{length}"], samples[f"recall@{length}"])
+    return {name: percentile_interval(samples[name]) for name in result if name in samples}
+
+
+# ---------------------------------------------------------------------------------------------------- arguments
+
+
+def _lengths(at: int | Sequence[int]) -> list[int]:
+    lengths = sorted({int(at)} if isinstance(at, int) else set(at))
+    if not lengths or lengths[0] < 1:
+        raise SettingError(f"at={at!r}: give list lengths from 1 up, such as (5, 10, 20).")
+    return lengths
+
+
+def _names(metrics: str | Iterable[str] | None) -> list[str]:
+    known = [*METRICS, COVERAGE]
+    names = known if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
+    for name in names:
+        if name not in known:
+            raise SettingError(f"unknown metric {name!r}; choose from {', '.join(known)}.")
+    return names
+
+
+def _logs(exclude: Interactions | Sequence[Interactions] | None) -> Sequence[Interactions]:
+    if exclude is None:
+        return ()
+    return (exclude,) if isinstance(exclude, Interactions) else exclude

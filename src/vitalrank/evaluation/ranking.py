@@ -1,0 +1,128 @@
+"""The best unseen items of many users over the whole catalogue, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.errors import DataError, TrainingError
+from vitalrank.interactions import Interactions
+from vitalrank.kernels.cpu import ranking as kernels
+from vitalrank.threads import limited
+
+if TYPE_CHECKING:
+    from vitalrank.models.base import DotRecommender, Recommender
+
+Array = NDArray[Any]
+Top = tuple[NDArray[np.int64], NDArray[np.float32]]
+
+_USERS = 4096  # users per block of a dot-product model
+_CELLS = 4_000_000  # scores held at a time for any other model
+
+
+def top_items(
+    model: Recommender,
+    users: Array,
+    n: int,
+    *,
+    exclude: Sequence[Interactions] = (),
+    threads: int | None = None,
+) -> Top:
+    """Internal ids and scores of the ``n`` best items of each user, best first.
+
+    Items of the model's training log and of every log in ``exclude`` are left out. Equal scores: lower id first.
+    Places for which no item is left hold -1 and -inf.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([1, 1, 2], [7, 8, 7])
+    >>> items, scores = top_items(vr.MostPopular().fit(log), np.array([1]), 2)
+    >>> items.tolist(), scores.tolist()
+    ([[1, -1]], [[1.0, -inf]])
+    """
+    items, scores = np.empty((len(users), n), np.int64), np.empty((len(users), n), np.float32)
+    for rows, block_items, block_scores in top_blocks(model, users, n, exclude=exclude, threads=threads):
+        items[rows], scores[rows] = block_items, block_scores
+    return items, scores
+
+
+def top_blocks(
+    model: Recommender,
+    users: Array,
+    n: int,
+    *,
+    exclude: Sequence[Interactions] = (),
+    threads: int | None = None,
+) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.float32]]]:
+    """As :func:`top_items`, a block of users at a time: ``(rows of users, items, scores)``."""
+    from vitalrank.models.base import DotRecommender
+
+    seen_indptr, seen = _seen(model.train, exclude)
+    users = np.asarray(users, np.int64)
+    if isinstance(model, DotRecommender):
+        best, size = _dot_ranker(model), _USERS
+    else:
+        best, size = _tile_ranker(model), max(1, _CELLS // max(1, model.train.n_items))
+    for start in range(0, len(users), size):
+        rows = slice(start, min(start + size, len(users)))
+        items = np.empty((rows.stop - start, n), np.int64)
+        scores = np.empty((rows.stop - start, n), np.float32)
+        with limited(threads):
+            best(users[rows], seen_indptr, seen, scores, items)
+        yield rows, items, scores
+
+
+def _dot_ranker(model: DotRecommender) -> Any:
+    table = model.item_table
+    _check_finite(table, f"the item table of {type(model).__name__}")
+    panels = kernels.pack(table)
+    n_items, dim = table.shape
+
+    def best(users: Array, seen_indptr: Array, seen: Array, scores: Array, items: Array) -> None:
+        shape = kernels.rounded_up(len(users), kernels.ROWS), kernels.rounded_up(dim, kernels.STEP)
+        queries = np.zeros(shape, np.float32)
+        queries[: len(users), :dim] = model.queries(users)
+        _check_finite(queries, f"the user vectors of {type(model).__name__}")
+        tiles = kernels.work_tiles(len(users))
+        kernels.top_by_dot(queries, panels, n_items, users, seen_indptr, seen, tiles, scores, items)
+
+    return best
+
+
+def _tile_ranker(model: Recommender) -> Any:
+    def best(users: Array, seen_indptr: Array, seen: Array, scores: Array, items: Array) -> None:
+        tile = np.array(model.scores(users, 0, model.train.n_items), np.float32, order="C")  # a copy to strike out in
+        if np.isnan(tile).any():
+            raise TrainingError(f"{type(model).__name__} gives scores that are not numbers; fit it again.")
+        kernels.top_of_tile(tile, users, seen_indptr, seen, scores, items)
+
+    return best
+
+
+def _seen(train: Interactions, exclude: Sequence[Interactions]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    total = train.csr
+    for log in exclude:
+        check_same_ids(train, log, "exclude")
+        total = total + log.csr
+    total.sort_indices()
+    return total.indptr.astype(np.int64), total.indices.astype(np.int32, copy=False)
+
+
+def check_same_ids(train: Interactions, other: Interactions, name: str) -> None:
+    """Refuse a log whose internal ids mean other users or items than those of ``train``."""
+    for what in ("user_ids", "item_ids"):
+        ours, theirs = getattr(train, what), getattr(other, what)
+        if ours is not theirs and not np.array_equal(ours, theirs):
+            raise DataError(
+                f"{name} has other {what} than the model's training log ({len(theirs)} against {len(ours)}); "
+                "take all parts from one split_last."
+            )
+
+
+def _check_finite(values: Array, name: str) -> None:
+    if not np.isfinite(values).all():
+        raise TrainingError(f"{name} holds values that are not finite; fit it again with a smaller learning rate.")

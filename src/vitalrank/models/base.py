@@ -1,0 +1,197 @@
+"""What every recommender shares: scores of blocks, and the methods people call."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank import serving
+from vitalrank.checkpoint import Saved, write_folder
+from vitalrank.errors import SettingError, StorageError
+from vitalrank.interactions import Interactions
+
+Array = NDArray[Any]
+_LOGS = "log."  # prefix of the tensors that hold the training log and what was held out of it
+
+
+class Recommender(ABC):
+    """A model that scores every item for every user of its training log.
+
+    A subclass gives ``fit`` (which sets ``self.train``), ``scores``, ``history_scores``, ``similarities`` and, to
+    be saved, ``settings``, ``tensors`` and ``restore``. All of these speak internal ids.
+    """
+
+    _train: Interactions | None = None
+
+    @cached_property
+    def held_out(self) -> dict[str, Interactions]:
+        """Parts held out of the training, such as ``{"test": ...}``: ``save`` keeps them for an honest evaluation."""
+        return {}
+
+    @property
+    def train(self) -> Interactions:
+        """The log the model was fitted on."""
+        if self._train is None:
+            raise SettingError(f"{type(self).__name__} is not fitted yet: call fit(train) first.")
+        return self._train
+
+    @train.setter
+    def train(self, log: Interactions) -> None:
+        self._train = log
+
+    # ------------------------------------------------------------------------------- what a subclass gives
+
+    @abstractmethod
+    def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
+        """Scores of items ``start..stop-1`` for each user, as float32 ``(B, stop - start)``."""
+
+    @abstractmethod
+    def history_scores(self, items: Array) -> NDArray[np.float32]:
+        """Scores of all items for someone who touched ``items`` and is not in the log, as ``(I,)``."""
+
+    @abstractmethod
+    def similarities(self, item: int) -> NDArray[np.float32]:
+        """How alike each item is to ``item``, as ``(I,)``."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The arguments that build this model again; what JSON can hold."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Array]:
+        """The fitted arrays by name."""
+
+    @abstractmethod
+    def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
+        """Take back what ``tensors`` and ``record`` gave; ``self.train`` is set already."""
+
+    def record(self) -> dict[str, Any]:
+        """Facts worth keeping beside the settings, such as the training history; what JSON can hold."""
+        return {}
+
+    # ------------------------------------------------------------------------------- what people call
+
+    def recommend(
+        self, users: Any, n: int = 10, *, unknown: str = "error", threads: int | None = None
+    ) -> tuple[Array, Array]:
+        """The best unseen items of each user: see :func:`vitalrank.serving.recommend`."""
+        return serving.recommend(self, users, n, unknown=unknown, threads=threads)
+
+    def similar_items(self, item: Any, n: int = 10) -> tuple[Array, Array]:
+        """The items most like one item: see :func:`vitalrank.serving.similar_items`."""
+        return serving.similar_items(self, item, n)
+
+    def fold_in(self, history: Sequence[Any], n: int = 10) -> tuple[Array, Array]:
+        """The best items for someone outside the log: see :func:`vitalrank.serving.fold_in`."""
+        return serving.fold_in(self, history, n)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a folder that :func:`vitalrank.load` reads."""
+        write_folder(path, self.meta(), {**self.tensors(), **self.log_tensors()}, self.ids())
+
+    def meta(self) -> dict[str, Any]:
+        """What a saved folder says about the model beside its arrays."""
+        return {"class": type(self).__name__, "settings": self.settings(), "record": self.record()}
+
+    def ids(self) -> tuple[Array, Array]:
+        """Original user and item ids."""
+        return self.train.user_ids, self.train.item_ids
+
+    def log_tensors(self) -> dict[str, Array]:
+        """The training log and the held-out parts, as arrays to save."""
+        arrays: dict[str, Array] = {}
+        for part, log in {"train": self.train, **self.held_out}.items():
+            arrays |= {f"{_LOGS}{part}.indptr": log.indptr, f"{_LOGS}{part}.items": log.items}
+            if log.times is not None:
+                arrays[f"{_LOGS}{part}.times"] = log.times
+        return arrays
+
+    @classmethod
+    def from_saved(cls, saved: Saved, path: str | os.PathLike[str]) -> Self:
+        """The model in a folder that was read; ``path`` is for the error message alone."""
+        own = {name: array for name, array in saved.tensors.items() if not name.startswith(_LOGS)}
+        try:
+            if saved.ids is None:
+                raise KeyError("ids.arrow")
+            model = cls(**saved.meta["settings"])
+            logs = _logs_of(saved, *saved.ids)
+            model.train = logs.pop("train")
+            model.held_out = logs
+            model.restore(own, saved.meta["record"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StorageError(f"{path}: does not hold a whole {cls.__name__} ({error}); save it again.") from error
+        return model
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
+        return f"{type(self).__name__}({settings})"
+
+
+class DotRecommender(Recommender):
+    """A model that scores with one dot product: ``score(u, i) = query(u) . item(i)``.
+
+    A subclass gives ``queries`` and ``item_table`` and inherits the rest. A bias is one more column: its value in
+    the item's row, the constant 1 at the end of every query.
+    """
+
+    constant_columns: int = 0  # trailing query coordinates that are 1 for every user
+
+    @abstractmethod
+    def queries(self, users: Array) -> NDArray[np.float32]:
+        """The query vector of each user, as float32 ``(B, d)``."""
+
+    @property
+    @abstractmethod
+    def item_table(self) -> NDArray[np.float32]:
+        """The item vectors, as C-contiguous float32 ``(I, d)``."""
+
+    def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
+        scores: NDArray[np.float32] = self.queries(users) @ self.item_table[start:stop].T
+        return scores
+
+    def history_scores(self, items: Array) -> NDArray[np.float32]:
+        scores: NDArray[np.float32] = self.item_table @ self.query_of(items)
+        return scores
+
+    def query_of(self, items: Array, reg: float = 0.03) -> NDArray[np.float32]:
+        """The query vector of someone who touched ``items``: see :func:`vitalrank.serving.solve_query`."""
+        return serving.solve_query(self.item_table, items, reg=reg, constant_columns=self.constant_columns)
+
+    def similarities(self, item: int) -> NDArray[np.float32]:
+        return serving.cosines(self.item_table[:, : self._free], self.item_table[item, : self._free])
+
+    def similar_users(self, user: Any, n: int = 10) -> tuple[Array, Array]:
+        """The users most like one user: see :func:`vitalrank.serving.similar_users`."""
+        return serving.similar_users(self, user, n)
+
+    def user_similarities(self, user: int) -> NDArray[np.float32]:
+        """Cosine of each user's query to that of ``user``, as ``(U,)``."""
+        queries = self.queries(np.arange(self.train.n_users))[:, : self._free]
+        return serving.cosines(queries, queries[user])
+
+    def export(self, path: str | os.PathLike[str], format: str = "numpy") -> None:
+        """Write the vectors for an inner-product index: see :func:`vitalrank.serving.export`."""
+        serving.export(self, path, format)
+
+    @property
+    def _free(self) -> int:
+        return int(self.item_table.shape[1]) - self.constant_columns
+
+
+def _logs_of(saved: Saved, user_ids: Array, item_ids: Array) -> dict[str, Interactions]:
+    """The logs among the arrays of a folder, by the names of their parts."""
+    parts: dict[str, dict[str, Array]] = {}
+    for name, array in saved.tensors.items():
+        if name.startswith(_LOGS):
+            part, _, field = name.removeprefix(_LOGS).rpartition(".")
+            parts.setdefault(part, {})[field] = array
+    return {
+        part: Interactions(field["indptr"], field["items"], field.get("times"), user_ids, item_ids)
+        for part, field in parts.items()
+    }

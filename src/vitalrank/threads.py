@@ -1,0 +1,34 @@
+"""How many threads compiled code may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numba
+
+from vitalrank.errors import SettingError
+
+
+@contextmanager
+def limited(threads: int | None) -> Iterator[None]:
+    """Run compiled code on at most ``threads`` threads; None leaves it as it is.
+
+    Examples
+    --------
+    >>> with limited(1):
+    ...     numba.get_num_threads()
+    1
+    """
+    if threads is None:
+        yield
+        return
+    if threads < 1:
+        raise SettingError(f"threads is {threads}; it must be at least 1, or None for all cores.")
+    before = numba.get_num_threads()
+    most: int = getattr(numba.config, "NUMBA_NUM_THREADS")  # noqa: B009, set at run time, unseen by mypy
+    numba.set_num_threads(min(threads, most))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)

@@ -1,0 +1,253 @@
+"""Folders are whole or not there, and anything odd in them is named."""
+
+import json
+import pickle
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from vitalrank import checkpoint
+from vitalrank.checkpoint import FORMAT, IDS, META, TENSORS, is_saved, read_folder, write_folder
+from vitalrank.errors import StorageError
+
+TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)
+INT_IDS = np.array([3, 10, 2**60], np.int64)
+STR_IDS = np.array(["a", "ü", "日本 x"], object)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "runs" / "a"
+    write_folder(place, {"class": "Toy", "settings": {"dim": 3}}, {"table": TABLE}, (INT_IDS, STR_IDS))
+    return place
+
+
+def leftovers(place):
+    return sorted(entry.name for entry in place.parent.iterdir() if entry.name != place.name)
+
+
+def test_what_was_written_is_read(folder):
+    saved = read_folder(folder)
+    assert saved.meta == {"class": "Toy", "settings": {"dim": 3}}
+    np.testing.assert_array_equal(saved.tensors["table"], TABLE)
+    users, items = saved.ids
+    assert users.dtype == np.int64
+    assert items.dtype == object
+    assert users.tolist() == INT_IDS.tolist()
+    assert items.tolist() == STR_IDS.tolist()
+    assert leftovers(folder) == []
+
+
+def test_types_shapes_and_strides_survive(tmp_path):
+    tensors = {
+        "transposed": TABLE.T,
+        "empty": np.empty((0, 4), np.int32),
+        "scalar": np.array(7, np.int64),
+        "flags": np.array([True, False]),
+    }
+    write_folder(tmp_path / "a", {}, tensors)
+    read = read_folder(tmp_path / "a").tensors
+    for name, array in tensors.items():
+        assert read[name].dtype == array.dtype
+        np.testing.assert_array_equal(read[name], array)
+
+
+def test_ids_are_optional(tmp_path):
+    write_folder(tmp_path / "a", {}, {"table": TABLE})
+    assert read_folder(tmp_path / "a").ids is None
+
+
+def test_same_content_gives_the_same_bytes(tmp_path, folder):
+    write_folder(tmp_path / "b", {"class": "Toy", "settings": {"dim": 3}}, {"table": TABLE}, (INT_IDS, STR_IDS))
+    for name in (META, TENSORS, IDS):
+        assert (tmp_path / "b" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_folder_is_replaced_and_foreign_files_are_kept(folder):
+    (folder / "report.html").write_text("mine")
+    (folder / "checkpoint").mkdir()
+    write_folder(folder, {"class": "Toy"}, {"table": TABLE + 1})
+    saved = read_folder(folder)
+    assert saved.ids is None
+    np.testing.assert_array_equal(saved.tensors["table"], TABLE + 1)
+    assert (folder / "report.html").read_text() == "mine"
+    assert (folder / "checkpoint").is_dir()
+    assert not (folder / IDS).exists()
+    assert leftovers(folder) == []
+
+
+def test_a_folder_that_holds_other_things_is_written_into(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    write_folder(tmp_path, {}, {"table": TABLE})
+    assert is_saved(tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("moment", ["rmtree", "rename", "fsync", "save_file"])
+def test_a_write_that_fails_at_any_step_loses_nothing(folder, monkeypatch, moment):
+    calls = []
+
+    def fail(*args, **kwargs):
+        calls.append(args)
+        raise OSError(28, "No space left on device")
+
+    targets = {
+        "rmtree": (checkpoint, "_finish_replacing"),
+        "rename": (checkpoint, "_put_in_place"),
+        "fsync": (checkpoint.os, "fsync"),
+        "save_file": (checkpoint, "save_file"),
+    }
+    monkeypatch.setattr(*targets[moment], fail)
+    with pytest.raises(StorageError, match=r"cannot be written.*No space left.*nothing was replaced"):
+        write_folder(folder, {"class": "New"}, {"table": TABLE + 1})
+    monkeypatch.undo()
+    assert calls
+    assert read_folder(folder).meta["class"] == "Toy"
+    assert leftovers(folder) == []
+
+
+def test_a_crash_between_the_two_renames_is_survived(folder):
+    folder.rename(checkpoint._aside(folder))  # the old folder stepped aside, then the power went
+    assert is_saved(folder)
+    assert read_folder(folder).meta["class"] == "Toy"
+    write_folder(folder, {"class": "New"}, {"table": TABLE})
+    assert read_folder(folder).meta["class"] == "New"
+    assert leftovers(folder) == []
+
+
+def test_a_crash_before_the_clearing_up_is_survived(folder):
+    old = checkpoint._aside(folder)
+    old.mkdir()
+    (old / META).write_text("{}")
+    (old / "report.html").write_text("mine")
+    write_folder(folder, {"class": "New"}, {"table": TABLE})
+    assert (folder / "report.html").read_text() == "mine"
+    assert leftovers(folder) == []
+
+
+def test_drafts_of_killed_writers_are_cleared(folder):
+    draft, other = folder.with_name(".a.0123abcd.tmp"), folder.with_name(".a.b.0123abcd.tmp")
+    for path in (draft, other):
+        path.mkdir()
+        (path / TENSORS).write_text("half")
+    write_folder(folder, {"class": "New"}, {"table": TABLE})
+    assert leftovers(folder) == [other.name]
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_whole_folder(folder):
+    code = f"""
+import numpy as np
+from vitalrank.checkpoint import write_folder
+print("started", flush=True)
+for number in range(100_000):
+    write_folder({str(folder)!r}, {{"number": number}}, {{"table": np.full(5000, number)}})
+"""
+    for wait in (0.01, 0.05, 0.13):
+        writer = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        writer.stdout.readline()
+        time.sleep(wait)
+        writer.kill()
+        writer.communicate()
+        saved = read_folder(folder)
+        assert (saved.tensors["table"] == saved.meta.get("number", saved.tensors["table"])).all()
+    write_folder(folder, {"class": "New"}, {"table": TABLE})
+    assert leftovers(folder) == []
+
+
+def test_a_full_disk_is_a_storage_error_and_keeps_the_old_folder(folder):
+    # A limit on file size stands in for a full disk: the write itself fails, part of the way.
+    code = f"""
+import resource, numpy as np
+from vitalrank.checkpoint import write_folder
+from vitalrank.errors import StorageError
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+try:
+    write_folder({str(folder)!r}, {{}}, {{"table": np.zeros(100_000)}})
+except StorageError as error:
+    print("told:", error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "told:" in done.stdout, done.stderr
+    assert read_folder(folder).meta["class"] == "Toy"
+    assert leftovers(folder) == []
+
+
+def test_a_place_that_cannot_be_a_folder_is_a_storage_error(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match="cannot be written"):
+        write_folder(tmp_path / "file" / "a", {}, {"table": TABLE})
+    with pytest.raises(StorageError, match="cannot be written"):
+        write_folder(tmp_path / "file", {}, {"table": TABLE})
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_own_keys_cannot_be_taken(tmp_path):
+    with pytest.raises(StorageError, match="'format'"):
+        write_folder(tmp_path / "a", {"format": 3}, {"table": TABLE})
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(StorageError, match=r"nowhere: no model\.json here"):
+        read_folder(tmp_path / "nowhere")
+    assert not is_saved(tmp_path / "nowhere")
+
+
+def edit_meta(folder, **changes):
+    meta = json.loads((folder / META).read_text())
+    meta.update(changes)
+    (folder / META).write_text(json.dumps(meta))
+
+
+def test_a_newer_format_is_refused(folder):
+    edit_meta(folder, format=FORMAT + 1, library="9.9")
+    with pytest.raises(StorageError, match=rf"format {FORMAT + 1}, written by vitalrank 9\.9"):
+        read_folder(folder)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"format": "1"}', '{"format": 1}', '{"format": 1, "digests": {}}']
+)
+def test_a_broken_meta_is_a_storage_error(folder, text):
+    (folder / META).write_text(text)
+    with pytest.raises(StorageError, match=META):
+        read_folder(folder)
+
+
+def test_meta_may_not_point_outside_the_folder(folder):
+    meta = json.loads((folder / META).read_text())
+    edit_meta(folder, digests=meta["digests"] | {"../../secret": "0"})
+    with pytest.raises(StorageError, match="does not have"):
+        read_folder(folder)
+
+
+@pytest.mark.parametrize("name", [TENSORS, IDS])
+def test_truncation_tampering_and_absence_are_told(folder, name):
+    content = (folder / name).read_bytes()
+    changed = bytearray(content)
+    changed[-1] ^= 1
+    for broken in (content[:-1], bytes(changed), b""):
+        (folder / name).write_bytes(broken)
+        with pytest.raises(StorageError, match="truncated or changed"):
+            read_folder(folder)
+    (folder / name).unlink()
+    with pytest.raises(StorageError, match="missing"):
+        read_folder(folder)
+
+
+class Trap:
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was executed",))
+
+
+@pytest.mark.parametrize("name", [TENSORS, IDS])
+@pytest.mark.parametrize("digest", ["old", "matching"])
+def test_a_pickle_under_the_right_name_is_never_loaded(folder, name, digest):
+    (folder / name).write_bytes(pickle.dumps(Trap()))
+    if digest == "matching":
+        meta = json.loads((folder / META).read_text())
+        edit_meta(folder, digests=meta["digests"] | {name: checkpoint._digest(folder / name)})
+    with pytest.raises(StorageError, match=name):
+        read_folder(folder)

@@ -1,0 +1,175 @@
+"""One contract for every model in the registry, then what each model alone promises."""
+
+import numpy as np
+import pytest
+
+import vitalrank as vr
+from vitalrank.evaluation.ranking import top_items
+from vitalrank.models import model_class, model_names
+from vitalrank.threads import limited
+
+# How to get a small fitted model of each class. A model in the registry without a factory fails the test below.
+FACTORIES = {
+    "MostPopular": lambda train: vr.MostPopular().fit(train),
+    "ItemKNN": lambda train: vr.ItemKNN(neighbours=20, shrinkage=1.5).fit(train),
+    "MF": lambda train: vr.MF(dim=5, bias=True).fit(train, sampler=vr.Uniform(), epochs=3, seed=0),
+}
+
+
+@pytest.fixture(scope="module")
+def log():
+    rng = np.random.default_rng(0)
+    users = np.concatenate([np.arange(40), rng.integers(0, 40, 500)])
+    items = np.concatenate([np.arange(40) % 25, rng.integers(0, 25, 500) ** 2 // 25])
+    return vr.Interactions.from_arrays(
+        [f"u{user:02}" for user in users], [f"i{item:02}" for item in items], np.arange(len(users))
+    )
+
+
+@pytest.fixture(scope="module", params=FACTORIES)
+def model(request, log):
+    return FACTORIES[request.param](log)
+
+
+def test_every_model_has_a_factory():
+    assert set(FACTORIES) == set(model_names())
+
+
+class TestContract:
+    def test_scores_are_float32_and_blocks_fit_together(self, model):
+        users, n = np.array([3, 0, 3]), model.train.n_items
+        whole = model.scores(users, 0, n)
+        assert whole.dtype == np.float32
+        assert whole.shape == (3, n)
+        parts = [model.scores(users, start, min(start + 7, n)) for start in range(0, n, 7)]
+        np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=1e-6)
+        np.testing.assert_array_equal(whole[0], whole[2])
+
+    def test_recommend_gives_the_best_unseen_items(self, model):
+        ids, scores = model.recommend(["u05", "u01"], n=6)
+        assert ids.shape == scores.shape == (2, 6)
+        for user, row, values in zip(["u05", "u01"], ids, scores, strict=True):
+            index = model.train.user_index([user])
+            expected = model.scores(index, 0, model.train.n_items)[0]
+            seen = model.train.csr[int(index[0])].indices
+            expected[seen] = -np.inf
+            np.testing.assert_allclose(values, np.sort(expected)[::-1][:6], rtol=1e-5)
+            np.testing.assert_allclose(expected[model.train.item_index(row)], values, rtol=1e-5)
+            assert not set(model.train.item_index(row)) & set(seen)
+
+    def test_similar_items_leave_the_item_out_and_are_sorted(self, model):
+        ids, scores = model.similar_items("i03", n=5)
+        assert len(set(ids)) == 5
+        assert "i03" not in ids
+        assert (np.diff(scores) <= 0).all()
+
+    def test_fold_in_leaves_the_history_out(self, model):
+        ids, scores = model.fold_in(["i03", "i10"], n=4)
+        assert not {"i03", "i10"} & set(ids)
+        assert len(set(ids)) == 4
+        assert (np.diff(scores) <= 0).all()
+
+    def test_saved_and_loaded_it_is_the_same_model(self, model, tmp_path):
+        model.save(tmp_path / "a")
+        loaded = vr.load(tmp_path / "a")
+        assert type(loaded) is type(model)
+        assert repr(loaded) == repr(model)
+        assert loaded.train.fingerprint == model.train.fingerprint
+        users = np.arange(model.train.n_users)
+        for before, after in zip(top_items(model, users, 10), top_items(loaded, users, 10), strict=True):
+            np.testing.assert_array_equal(before, after)
+        np.testing.assert_array_equal(loaded.fold_in(["i03"])[0], model.fold_in(["i03"])[0])
+        loaded.save(tmp_path / "b")
+        for name in ("model.json", "tensors.safetensors", "ids.arrow"):
+            assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+    def test_before_fit_everything_says_so(self, model, tmp_path):
+        fresh = type(model)(**model.settings())
+        for call in (lambda: fresh.recommend("u01"), lambda: fresh.similar_items("i01"), lambda: fresh.save(tmp_path)):
+            with pytest.raises(vr.SettingError, match=r"not fitted yet: call fit\(train\) first"):
+                call()
+
+
+# ---------------------------------------------------------------------------------------------------- registry
+
+
+def test_classes_are_found_by_any_capitals():
+    assert model_class("itemknn") is vr.ItemKNN
+    with pytest.raises(vr.SettingError, match="unknown model 'svd'; choose one of MostPopular, ItemKNN"):
+        model_class("svd")
+
+
+def test_load_refuses_a_folder_of_something_else(tmp_path):
+    from vitalrank.checkpoint import write_folder
+
+    write_folder(tmp_path / "a", {"class": "Wizard"}, {"x": np.zeros(1)})
+    with pytest.raises(vr.StorageError, match="no model of a known class"):
+        vr.load(tmp_path / "a")
+    write_folder(tmp_path / "b", {"class": "ItemKNN", "settings": {}, "record": {}}, {"x": np.zeros(1)})
+    with pytest.raises(vr.StorageError, match="does not hold a whole ItemKNN"):
+        vr.load(tmp_path / "b")
+
+
+# ---------------------------------------------------------------------------------------------------- MostPopular
+
+
+def test_most_popular_counts_users():
+    log = vr.Interactions.from_arrays([1, 2, 3, 1, 2, 4], [7, 7, 7, 8, 8, 9])
+    ids, scores = vr.MostPopular().fit(log).recommend(4, n=2)
+    assert ids.tolist() == [7, 8]
+    assert scores.tolist() == [3, 2]
+
+
+# ---------------------------------------------------------------------------------------------------- ItemKNN
+
+
+def plain_weights(log, neighbours, shrinkage):
+    """Column i: similarities of the items that predict i."""
+    seen = log.csr.toarray().astype(float)
+    n = log.n_items
+    weights = np.zeros((n, n))
+    for i in range(n):
+        alike = {}
+        for j in range(n):
+            common = float(seen[:, i] @ seen[:, j])
+            if j != i and common > 0:
+                alike[j] = common / (np.sqrt(seen[:, i].sum() * seen[:, j].sum()) + shrinkage)
+        # Rounded, so that equal similarities are equal in any arithmetic.
+        for j in sorted(alike, key=lambda j: (-round(alike[j], 6), j))[:neighbours]:
+            weights[j, i] = alike[j]
+    return weights
+
+
+@pytest.mark.parametrize(("neighbours", "shrinkage"), [(1, 0.0), (3, 0.0), (5, 10.0), (100, 0.0)])
+def test_itemknn_equals_the_plain_definition(log, neighbours, shrinkage):
+    model = vr.ItemKNN(neighbours=neighbours, shrinkage=shrinkage).fit(log)
+    expected = plain_weights(log, neighbours, shrinkage)
+    np.testing.assert_allclose(model.weights.toarray(), expected, rtol=1e-5)
+    users = np.arange(log.n_users)
+    np.testing.assert_allclose(model.scores(users, 0, log.n_items), log.csr.toarray() @ expected, rtol=1e-4, atol=1e-6)
+
+
+def test_itemknn_does_not_depend_on_threads(log):
+    expected = vr.ItemKNN(neighbours=4).fit(log).weights
+    with limited(1):
+        found = vr.ItemKNN(neighbours=4).fit(log).weights
+    np.testing.assert_array_equal(found.toarray(), expected.toarray())
+
+
+def test_itemknn_folds_a_history_in_as_it_scores_a_user(log):
+    model = vr.ItemKNN(neighbours=5).fit(log)
+    history = log.csr[7].indices
+    np.testing.assert_allclose(model.history_scores(history), model.scores(np.array([7]), 0, log.n_items)[0], rtol=1e-6)
+    np.testing.assert_array_equal(model.history_scores(np.array([1, 1])), model.history_scores(np.array([1])))
+
+
+def test_itemknn_keeps_items_without_training_rows():
+    train, _ = vr.Interactions.from_arrays([1, 1, 2, 2], ["a", "b", "a", "c"]).split_last(0.5)
+    assert (train.item_degree == 0).any()
+    assert np.isfinite(vr.ItemKNN().fit(train).scores(np.arange(2), 0, train.n_items)).all()
+
+
+@pytest.mark.parametrize("settings", [{"neighbours": 0}, {"shrinkage": -1.0}, {"shrinkage": float("nan")}])
+def test_itemknn_settings_are_checked(settings):
+    with pytest.raises(vr.SettingError, match=next(iter(settings))):
+        vr.ItemKNN(**settings)
