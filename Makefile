@@ -43,3 +43,4 @@ bench: $(VENV)/.dev
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage
+	find . -name __pycache__ -prune -exec rm -rf {} +

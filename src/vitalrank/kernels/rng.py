@@ -25,7 +25,7 @@ CLUSTER = 6
 STREAMS = 16  # stream = purpose + STREAMS * index of the negative among the k of a row
 
 # Kernels that allocate nothing need no reference counts; counting costs more than a draw.
-LEAN = {"_nrt": False}
+LEAN: Any = {"_nrt": False}
 
 LANES = 8  # blocks of one fill: as many as a wide vector register holds
 PAIRS = 2 * LANES  # a block of four words makes two pairs

@@ -39,7 +39,7 @@ class Draw:
     log_q
         Log of the probability with which each id was proposed, (B, k) float32, if the law has a density.
     violated
-        Whether a candidate within the margin was found, (B,) bool, if the sampler has a margin.
+        Whether each of the k negatives came within the margin, (B,) bool, if the sampler has a margin.
     """
 
     ids: Any

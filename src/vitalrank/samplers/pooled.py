@@ -162,4 +162,4 @@ class BoundHardest(BoundPooled):
         cpu.pick_by_rank(scores, pool, self._cumulative, batch.counter, ids)
         weights = np.log1p(len(self.pool) * impostors / self.settings.candidates) * plain_weights(ids)
         tries = (plain_weights(ids).sum(axis=1) * self.settings.candidates).astype(np.int32)
-        return Draw(ids, weights.astype(np.float32), tries, violated=impostors.any(axis=1))
+        return Draw(ids, weights.astype(np.float32), tries, violated=(impostors > 0).all(axis=1))

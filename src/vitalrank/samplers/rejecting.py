@@ -57,7 +57,7 @@ class VINS(Sampler):
     ([1], [True])
     """
 
-    beta: float = 0.75
+    beta: float = 0.5
     kappa: int = 64
     margin: float = 1.0
     shots: int | None = 8

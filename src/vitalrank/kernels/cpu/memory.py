@@ -12,8 +12,7 @@ from numba.extending import intrinsic
 _LINE = 64  # bytes
 
 
-@intrinsic
-def _prefetch(typing_context: Any, array: Any, offset: Any) -> Any:
+def _prefetch_line(typing_context: Any, array: Any, offset: Any) -> Any:
     """Emit one prefetch of the cache line at ``array.data + offset`` bytes."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -28,10 +27,14 @@ def _prefetch(typing_context: Any, array: Any, offset: Any) -> Any:
     return types.void(array, types.intp), generate
 
 
+prefetch_line: Any = intrinsic(_prefetch_line)
+_prefetch = prefetch_line
+
+
 @njit(inline="always")
 def prefetch_row(table: Any, row: Any) -> None:
     """Start loading every cache line of ``table[row]``; the table is C-contiguous."""
     width = table.strides[0]
     start = row * width
     for offset in range(0, width, _LINE):
-        _prefetch(table, start + offset)
+        prefetch_line(table, start + offset)

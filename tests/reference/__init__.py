@@ -1,0 +1,32 @@
+"""Plain-Python definitions of the samplers, to be read beside the papers; the kernels reproduce them id for id.
+
+Each takes a ``Row``, k and the sampler's settings, and gives an ``Answer``. Nothing here imports the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reference.adversarial import irgan
+from reference.pooled import cml, dns, lfmd
+from reference.ranked import aobpr
+from reference.rejecting import lfmw, vins
+from reference.row import Answer, Row
+from reference.static import popularity, uniform
+from reference.weighted import pris, sa
+
+REFERENCES: dict[str, Callable[..., Answer]] = {
+    "uni": uniform,
+    "pop": popularity,
+    "aobpr": aobpr,
+    "cml": cml,
+    "pris": pris,
+    "sa": sa,
+    "irgan": irgan,
+    "dns": dns,
+    "lfm-d": lfmd,
+    "lfm-w": lfmw,
+    "vins": vins,
+}
+
+__all__ = ["REFERENCES", "Answer", "Row"]

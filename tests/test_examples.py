@@ -1,0 +1,28 @@
+"""The examples run as they stand and learn something."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_own_loop_learns_in_sixty_lines(capsys):
+    torch = pytest.importorskip("torch")
+    path = EXAMPLES / "own_loop.py"
+    assert len(path.read_text().splitlines()) <= 60
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    finally:
+        torch.set_num_threads(threads)
+    told = capsys.readouterr().out
+    losses, gains = ([float(value) for value in re.findall(rf"{name} (\S+)", told)] for name in ("loss", "ndcg@10"))
+    assert len(losses) == len(gains) == 8
+    assert losses[-1] < 0.85 * losses[0]
+    assert gains[-1] > 0.1

@@ -1,0 +1,191 @@
+"""The contract of every sampler on every way to call it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import vitalrank as vr
+from sampler_calls import BY_VECTORS, PARTS, PATHS, assert_equal, call
+from sampler_cases import ALL, ALL_BUT_ONE, KEEPS_ALL, NEWCOMER, VARIANTS, WORLD, make_world
+
+every_sampler = pytest.mark.parametrize("name", VARIANTS)
+every_path = pytest.mark.parametrize("path", PATHS)
+
+
+@every_sampler
+@every_path
+def test_shapes_types_ranges_and_seen_items(name, path):
+    draw = call(name, path, WORLD, step=2)
+    rows, k = len(WORLD.users), draw.ids.shape[1]
+    assert k == getattr(VARIANTS[name], "candidates", 1) if name in KEEPS_ALL else k == 1
+    assert (draw.ids.dtype, draw.weights.dtype, draw.tries.dtype) == (np.int64, np.float32, np.int32)
+    assert draw.weights.shape == (rows, k)
+    assert draw.tries.shape == (rows,)
+    for user, ids, weights, tries in zip(WORLD.users, draw.ids, draw.weights, draw.tries, strict=True):
+        if user == ALL:
+            assert set(ids) == {-1}
+            assert not weights.any()
+            assert tries == 0
+        else:
+            assert set(ids.tolist()) <= set(range(12)) - WORLD.seen(user)
+            assert np.isfinite(weights).all()
+            assert (weights >= 0).all()
+            assert tries >= 1
+    if draw.log_q is not None:
+        assert draw.log_q.shape == (rows, k)
+        assert draw.log_q.dtype == np.float32
+        assert (draw.log_q <= 1e-6).all()
+    if draw.violated is not None:
+        assert draw.violated.shape == (rows,)
+        assert draw.violated.dtype == bool
+
+
+@every_sampler
+@every_path
+def test_every_path_gives_the_same(name, path):
+    one, other = call(name, "numpy", WORLD, step=5), call(name, path, WORLD, step=5)
+    for part in PARTS:
+        if getattr(one, part) is not None:
+            np.testing.assert_allclose(getattr(other, part), getattr(one, part), rtol=1e-6, err_msg=part)
+
+
+@every_sampler
+@every_path
+def test_the_same_with_1_2_and_4_threads(name, path):
+    draws = [call(name, path, WORLD, VARIANTS[name].bind(WORLD.log, 1, threads=t), step=3) for t in (1, 2, 4)]
+    assert_equal(draws[0], draws[1])
+    assert_equal(draws[0], draws[2])
+
+
+@every_sampler
+@every_path
+def test_rows_permute_with_their_inputs(name, path):
+    order = np.random.default_rng(0).permutation(len(WORLD.users))
+    whole = call(name, path, WORLD, step=4)
+    assert_equal(whole, call(name, path, WORLD, order=order, rows=order, step=4), order)
+    half = order[:20]
+    assert_equal(whole, call(name, path, WORLD, order=half, rows=half, step=4), half)
+
+
+@every_sampler
+def test_each_row_is_scored_for_its_own_user(name):
+    """A scorer that knows the rows: each row likes one item alone, the others hate it."""
+    liked = WORLD.positives
+    asked = []
+
+    def score(rows, ids):
+        asked.append(rows)
+        return np.where(ids == liked[rows][:, None], 9.0, -9.0)
+
+    vectors = (WORLD.queries, WORLD.table) if name in BY_VECTORS else (None, None)
+    draw = VARIANTS[name].bind(WORLD.log)(*vectors, WORLD.users, liked, score=score)
+    assert all(rows.max() < len(liked) for rows in asked)
+    if name.startswith("irgan"):  # the only open item of its row with a score has all the mass
+        hit = [j not in WORLD.seen(u) for u, j in zip(WORLD.users, liked, strict=True)]
+        np.testing.assert_array_equal(draw.ids[hit, 0], liked[hit])
+
+
+@every_sampler
+@every_path
+def test_inputs_are_left_alone(name, path):
+    copies = [array.copy() for array in (*WORLD.batch, WORLD.log.items, WORLD.log.indptr)]
+    call(name, path, WORLD, step=6)
+    for before, after in zip(copies, (*WORLD.batch, WORLD.log.items, WORLD.log.indptr), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name not in KEEPS_ALL])
+@every_path
+def test_k_negatives_extend_the_first(name, path):
+    one, three = call(name, path, WORLD, step=1), call(name, path, WORLD, step=1, k=3)
+    assert three.ids.shape == three.weights.shape == (len(WORLD.users), 3)
+    np.testing.assert_array_equal(three.ids[:, :1], one.ids)
+    np.testing.assert_array_equal(three.weights[:, :1], one.weights)
+    newcomers = WORLD.users == NEWCOMER
+    if name not in ("vins-one-shot",):
+        assert (three.ids[newcomers] != three.ids[newcomers][:, :1]).any(), "the k draws are not copies"
+
+
+@every_sampler
+def test_steps_and_seeds_draw_other_numbers(name):
+    draws = [call(name, "numpy", WORLD, VARIANTS[name].bind(WORLD.log, seed), step=step).ids
+             for seed, step in ((1, 0), (1, 1), (2**63, 0))]  # fmt: skip
+    assert (draws[0] != draws[1]).any()
+    assert (draws[0] != draws[2]).any()
+
+
+@every_sampler
+@every_path
+def test_allowed_as_a_mask_or_as_ids(name, path):
+    pool = [1, 3, 9, 10]
+    mask = np.isin(np.arange(12), pool)
+    by_ids = call(name, path, WORLD, VARIANTS[name].bind(WORLD.log, 1, allowed=pool[::-1]))
+    by_mask = call(name, path, WORLD, VARIANTS[name].bind(WORLD.log, 1, allowed=mask))
+    assert_equal(by_ids, by_mask)
+    assert set(by_ids.ids.ravel().tolist()) <= {-1, *pool}
+    closed = [set(pool) <= WORLD.seen(user) for user in WORLD.users]
+    np.testing.assert_array_equal((by_ids.ids == -1).all(axis=1), closed)
+
+
+@every_sampler
+@every_path
+def test_nothing_allowed(name, path):
+    draw = call(name, path, WORLD, VARIANTS[name].bind(WORLD.log, allowed=[]))
+    assert (draw.ids == -1).all()
+    assert not draw.weights.any()
+    assert not draw.tries.any()
+
+
+@every_sampler
+@every_path
+def test_an_empty_batch(name, path):
+    draw = call(name, path, WORLD, order=np.zeros(0, int))
+    assert draw.ids.shape[0] == draw.weights.shape[0] == draw.tries.shape[0] == 0
+
+
+@every_sampler
+@every_path
+def test_a_user_with_one_open_item_gets_it(name, path):
+    draw = call(name, path, WORLD, step=8)
+    assert (draw.ids[WORLD.users == ALL_BUT_ONE] == 9).all()
+
+
+@every_sampler
+@every_path
+@pytest.mark.parametrize("seen", [[[], [0]], [[0], [0]]])
+def test_a_catalogue_of_one_item(name, path, seen):
+    draw = call(name, path, make_world(rows=4, seen=seen, n_items=1))
+    expected = np.array([0 if not seen[u] else -1 for u in (0, 1, 0, 1)])
+    np.testing.assert_array_equal(draw.ids, np.tile(expected[:, None], (1, draw.ids.shape[1])))
+
+
+@every_sampler
+@every_path
+def test_items_without_users_can_be_drawn(name, path):
+    sparse = make_world(rows=400, seen=[[0, 1], [1], [2], []], n_items=6)
+    ids = call(name, path, sparse, step=1).ids
+    assert {3, 4, 5} <= set(ids.ravel().tolist())
+
+
+@every_sampler
+def test_repeated_positives_are_drawn_apart(name):
+    users = np.full(200, NEWCOMER)
+    rng = np.random.default_rng(1)
+    table = rng.normal(size=(12, 4)).astype(np.float32) / 8
+    draw = VARIANTS[name].bind(WORLD.log)(np.ones((200, 4)), table, users, np.full(200, 3))
+    assert len({tuple(row) for row in draw.ids.tolist()}) > 1
+
+
+@pytest.mark.parametrize("settings", [{"kappa": 1}, {"beta": 0.0}, {"beta": 1.0}, {"shots": 1}, {"margin": -100.0}])
+def test_vins_at_its_edges(settings):
+    draw = vr.VINS(**settings).bind(WORLD.log)(*WORLD.batch)
+    open_rows = WORLD.users != ALL
+    kappa = settings.get("kappa", 64)
+    assert (draw.tries[open_rows] <= kappa).all()
+    if settings == {"margin": -100.0}:  # nothing violates: the best of kappa candidates
+        assert (draw.tries[open_rows] == kappa).all()
+        assert not draw.violated.any()
+        scores = WORLD.queries @ WORLD.table.T
+        for b in np.flatnonzero(WORLD.users == NEWCOMER):  # 64 draws of 12 items all but surely meet the best
+            assert scores[b, draw.ids[b, 0]] >= np.sort(scores[b])[-2]

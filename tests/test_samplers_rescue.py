@@ -1,0 +1,68 @@
+"""Users who have seen nearly everything: never an endless search, and the law is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import vitalrank as vr
+from reference import proposing as plain
+from sampler_calls import assert_follows, draw_many
+from sampler_cases import make_log
+
+# The first user has three of 400 items open, of degrees 3, 2 and 0 (which counts as 1).
+OPEN = (7, 250, 399)
+CROWD = make_log([[j for j in range(400) if j not in OPEN], [7, 250], [7, 250], [7, 8]], 400)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        vr.Uniform(),
+        vr.Popularity(1.0),
+        vr.VINS(beta=1.0, kappa=1, shots=3),
+        vr.VINS(beta=1.0, kappa=1, shots=None),
+        vr.DNS(candidates=1),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("positive", [7, 8, 399])
+def test_rescued_draws_keep_the_law(sampler, positive):
+    """With 3 of 400 items open six draws in ten are rescued."""
+    weights = np.maximum(CROWD.item_degree, 1).astype(float).tolist()
+    law = {
+        "Uniform": lambda: dict.fromkeys(range(400), 1.0),
+        "DNS": lambda: dict.fromkeys(range(400), 1.0),
+        "Popularity": lambda: dict(enumerate(weights)),
+        "VINS": lambda: (
+            plain.limit_law(positive, weights, list(range(400)))
+            if sampler.shots is None
+            else plain.reject_law(positive, sampler.shots, weights, list(range(400)))
+        ),
+    }[type(sampler).__name__]()
+    draw = draw_many(sampler, CROWD, 0, positive)
+    assert_follows(draw.ids, plain.normalised({j: law[j] for j in OPEN}))
+
+
+@pytest.mark.parametrize("sampler", [vr.AOBPR(rho=0.3), vr.PRIS(candidates=1, clusters=4)], ids=repr)
+def test_rescued_draws_by_vectors_keep_the_law(sampler):
+    rng = np.random.default_rng(6)
+    table, query = rng.normal(size=(400, 3)) / 2, [0.75, -0.5, 0.25]
+    draw = draw_many(sampler, CROWD, 0, query=query, table=table)
+    if isinstance(sampler, vr.AOBPR):
+        law = dict(enumerate(sampler.bind(CROWD).law(np.array(query), table.astype(np.float32))))
+    else:
+        law = {j: float(np.exp(draw.log_q[draw.ids == j][0])) for j in OPEN}
+        assert sum(law.values()) == pytest.approx(1, abs=1e-5)
+    assert_follows(draw.ids, plain.normalised({j: law[j] for j in OPEN}))
+
+
+def test_items_that_share_a_bit_of_the_sieve_are_told_apart():
+    """Bits repeat every 512 items: 5 and 700 are seen, 517 and 188 only look so."""
+    log = make_log([[5, 700], list(range(0, 2000, 2))], 2000)
+    draw = vr.Uniform().bind(log, allowed=[5, 188, 517, 700])(users=np.zeros(200, int), positives=np.full(200, 5))
+    assert set(draw.ids.ravel().tolist()) == {188, 517}
+    evens = vr.VINS(shots=None, kappa=1).bind(log)
+    draw = evens(np.ones((3000, 1)), np.zeros((2000, 1)), np.ones(3000, int), np.zeros(3000, int))
+    assert (draw.ids % 2 == 1).all()
+    assert len(set(draw.ids.ravel().tolist())) > 900
