@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import vitalrank as vr
-from vitalrank.evaluation import ranking
-from vitalrank.evaluation import popularity_band
+from vitalrank.evaluation import popularity_band, ranking
+from vitalrank.evaluation.ranking import top_items
+from vitalrank.evaluation.significance import TESTS, percentile_interval, resampled_means
 from vitalrank.kernels.cpu.ranking import PANEL
 from vitalrank.metrics import METRICS
 from vitalrank.models.base import DotRecommender, Recommender
-from vitalrank.evaluation.ranking import top_items
-from vitalrank.evaluation.significance import TESTS, percentile_interval, resampled_means
 
 
 class Dots(DotRecommender):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import vitalrank as vr
 from vitalrank.evaluation.ranking import top_items
@@ -13,7 +14,18 @@ FACTORIES = {
     "MostPopular": lambda train: vr.MostPopular().fit(train),
     "ItemKNN": lambda train: vr.ItemKNN(neighbours=20, shrinkage=1.5).fit(train),
     "MF": lambda train: vr.MF(dim=5, bias=True).fit(train, sampler=vr.Uniform(), epochs=3, seed=0),
+    "FPMC": lambda train: vr.FPMC(dim=5, length=2).fit(train, sampler=vr.Uniform(), epochs=3, seed=0),
+    "MARank": lambda train: vr.MARank(dim=5, length=3).fit(train, sampler=vr.DNS(), epochs=3, seed=0),
+    "CML": lambda train: vr.CML(dim=5).fit(train, epochs=3, seed=0),
+    "IRGAN": lambda train: vr.IRGAN(dim=5, warm=2).fit(train, epochs=2, seed=0),
+    "TorchRecommender": lambda train: own_model(train).fit(train, sampler=vr.VINS(), epochs=3, seed=0),
 }
+
+
+def own_model(train):
+    torch.manual_seed(0)
+    encoder = torch.nn.Sequential(torch.nn.Embedding(train.n_users, 6), torch.nn.Linear(6, 5))
+    return vr.TorchRecommender(encoder, torch.nn.Embedding(train.n_items, 5))
 
 
 @pytest.fixture(scope="module")

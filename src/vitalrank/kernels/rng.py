@@ -40,7 +40,7 @@ _UNIT_32 = 2.0**-32
 _UNIT_53 = 2.0**-53
 
 
-@njit(cache=True, **LEAN)
+@njit(inline="always", cache=True, **LEAN)
 def philox(seed: Any, step: Any, row: Any, turn: Any, stream: Any) -> Any:
     """Four random 32-bit words (as uint64) for one counter."""
     key_0 = np.uint64(seed) & _LOW

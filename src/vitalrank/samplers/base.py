@@ -238,10 +238,11 @@ class BoundSampler(ABC):
         return np.log(np.where(self.seen.open > 0, np.maximum(left, 1e-300), 1.0))
 
 
-def log_share(weights: NDArray[np.float32], log_open: NDArray[np.float64], batch: Batch, ids: NDArray[np.int64]) -> Any:
+def log_share(log_weights: Any, log_open: Any, batch: Batch, ids: NDArray[np.int64]) -> NDArray[np.float32]:
     """Log of each id's share of the weight that is open to its user; 0 where there was none to draw."""  # (B, k)
-    log_q = np.log(weights[ids]) - log_open[batch.users][:, None]
-    return np.where(ids >= 0, log_q, 0.0).astype(np.float32)
+    log_q = (log_weights[ids] - log_open[batch.users][:, None]).astype(np.float32)
+    log_q[ids < 0] = 0.0
+    return np.asarray(log_q)
 
 
 def plain_weights(ids: NDArray[np.int64]) -> NDArray[np.float32]:

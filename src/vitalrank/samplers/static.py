@@ -78,10 +78,11 @@ class BoundStatic(BoundSampler):
         super().__init__(settings, *args)
         self.weights = degree_weights(self.train, settings.beta)
         self.law = weighted_law(self.weights, self.pool)
-        self._log_open = self._log_open_mass(self.weights)
+        self._log_weights = np.log(self.weights)  # (n,)
+        self._log_open = self._log_open_mass(self.weights)  # (U,)
 
     def _draw(self, batch: Batch) -> Draw:
         ids = self._candidates(self.law, batch, 1)[:, :, 0]  # (B, k)
         weights = plain_weights(ids)
         tries = weights.sum(axis=1).astype(np.int32)
-        return Draw(ids, weights, tries, log_share(self.weights, self._log_open, batch, ids))
+        return Draw(ids, weights, tries, log_share(self._log_weights, self._log_open, batch, ids))

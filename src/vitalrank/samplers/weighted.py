@@ -155,12 +155,13 @@ class BoundWeighted(BoundSampler):
         super().__init__(settings, *args)
         self.weights = settings.proposal_weights(self.train.item_degree)
         self.law = weighted_law(self.weights, self.pool)
-        self._log_open = self._log_open_mass(self.weights)
+        self._log_weights = np.log(self.weights)  # (n,)
+        self._log_open = self._log_open_mass(self.weights)  # (U,)
 
     def _propose(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Candidates and the log of their proposal probability."""  # (B, C) each
         ids = self._candidates(self.law, batch, self.settings.candidates)[:, 0]
-        return ids, log_share(self.weights, self._log_open, batch, ids)
+        return ids, log_share(self._log_weights, self._log_open, batch, ids)
 
     def _draw(self, batch: Batch) -> Draw:
         if batch.k != 1:

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from vitalrank.kernels.cpu.memory import prefetch_row
+from vitalrank.kernels.cpu.machine import prefetch_row
 from vitalrank.kernels.cpu.proposing import FAST, dot, limit_sample, place_of, propose, reject_sample
 from vitalrank.kernels.rng import LEAN, PAIRS, PROPOSE, RANK, STREAMS, fill, fine_unit, new_words, philox
 
-_AHEAD = 8  # rows asked for before they are scored
-_ROWS = 32  # rows that share one buffer of random words
+_AHEAD = 8  # rows asked for before they are needed
+_ROWS = 64  # rows of one unit of parallel work
+
+# The rows of a unit are walked inside one LEAN function: a parallel loop's own body counts references.
 
 
 @njit(cache=True, **LEAN)
@@ -20,14 +22,40 @@ def _chunks(rows: Any) -> Any:
     return (rows + _ROWS - 1) // _ROWS
 
 
+@njit(inline="always", cache=True, **LEAN)
+def _ask_for_user(seen: Any, users: Any, r: Any) -> None:
+    if r < len(users):
+        prefetch_row(seen.sieve, users[r])
+
+
 @njit(cache=True, **LEAN)
-def _candidates_of(law: Any, seen: Any, user: Any, item: Any, words: Any, place: Any, turn: Any, ids: Any) -> Any:
-    """Fill ``ids`` (C,) from the stream at ``place`` and return the next turn."""
-    if turn % PAIRS != 0:
-        fill(words, place, turn)
-    for x in range(len(ids)):
-        ids[x], turn = propose(law, seen, user, item, words, place, turn)
-    return turn
+def _candidates(
+    chunk: Any,
+    law: Any,
+    seen: Any,
+    counter: Any,
+    users: Any,
+    positives: Any,
+    first: Any,
+    turns: Any,
+    words: Any,
+    ids: Any,
+) -> None:
+    begin = chunk * _ROWS
+    for r in range(begin, begin + _AHEAD):
+        _ask_for_user(seen, users, r)
+    for r in range(begin, min(begin + _ROWS, len(users))):
+        _ask_for_user(seen, users, r + _AHEAD)
+        for c in range(ids.shape[1]):
+            place = place_of(counter, r, PROPOSE, first + c)
+            turn = turns[r, c]
+            if turn % PAIRS != 0:
+                fill(words, place, turn)
+            for x in range(ids.shape[2]):
+                ids[r, c, x] = -1
+                if seen.open[users[r]] > 0:
+                    ids[r, c, x], turn = propose(law, seen, users[r], positives[r], words, place, turn)
+            turns[r, c] = turn
 
 
 @njit(parallel=True, cache=True)
@@ -39,14 +67,7 @@ def draw_candidates(
     ``first`` is the stream of the first of the k negatives; a user with no open item gets -1.
     """
     for chunk in prange(_chunks(len(users))):
-        words = new_words()
-        for r in range(chunk * _ROWS, min((chunk + 1) * _ROWS, len(users))):
-            for c in range(ids.shape[1]):
-                if seen.open[users[r]] == 0:
-                    ids[r, c] = -1
-                    continue
-                place = place_of(counter, r, PROPOSE, first + c)
-                turns[r, c] = _candidates_of(law, seen, users[r], positives[r], words, place, turns[r, c], ids[r, c])
+        _candidates(np.int64(chunk), law, seen, counter, users, positives, first, turns, new_words(), ids)
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
@@ -92,7 +113,7 @@ def _place_of_rank(scores: Any, wanted: Any) -> Any:
     return place
 
 
-@njit(cache=True, fastmath=FAST, **LEAN)
+@njit(inline="always", cache=True, fastmath=FAST, **LEAN)
 def _search(
     law: Any,
     seen: Any,
@@ -133,6 +154,42 @@ def _search(
     return best, K, found
 
 
+@njit(cache=True, fastmath=FAST, **LEAN)
+def _search_all(
+    chunk: Any,
+    law: Any,
+    seen: Any,
+    counter: Any,
+    queries: Any,
+    table: Any,
+    users: Any,
+    positives: Any,
+    kappa: Any,
+    margin: Any,
+    words: Any,
+    ahead: Any,
+    ids: Any,
+    tries: Any,
+    violated: Any,
+) -> None:
+    begin = chunk * _ROWS
+    end = min(begin + _ROWS, len(users))
+    for b in range(begin, end):
+        _ask_for_user(seen, users, b)
+        prefetch_row(table, positives[b])
+    for b in range(begin, end):
+        bar = dot(queries, b, table, positives[b]) - margin
+        limit = kappa if seen.open[users[b]] > 0 else 0
+        for c in range(ids.shape[1]):
+            place = place_of(counter, b, PROPOSE, c)
+            best, K, found = _search(
+                law, seen, words, ahead, place, queries, b, table, users[b], positives[b], limit, bar
+            )
+            ids[b, c] = best
+            tries[b, c] = K
+            violated[b, c] = found
+
+
 @njit(parallel=True, cache=True, fastmath=FAST)
 def draw_until(
     law: Any,
@@ -153,16 +210,11 @@ def draw_until(
     ``tries`` (B, k) is K; where nothing violates, the best-scoring candidate is kept.
     """
     for chunk in prange(_chunks(len(users))):
-        words = new_words()
         ahead = np.empty(_AHEAD, np.int64)
-        for b in range(chunk * _ROWS, min((chunk + 1) * _ROWS, len(users))):
-            bar = dot(queries, b, table, positives[b]) - margin
-            limit = kappa if seen.open[users[b]] > 0 else 0
-            for c in range(ids.shape[1]):
-                place = place_of(counter, b, PROPOSE, c)
-                ids[b, c], tries[b, c], violated[b, c] = _search(
-                    law, seen, words, ahead, place, queries, b, table, users[b], positives[b], limit, bar
-                )
+        _search_all(
+            np.int64(chunk), law, seen, counter, queries, table, users, positives, kappa, margin,
+            new_words(), ahead, ids, tries, violated,
+        )  # fmt: skip
 
 
 @njit(cache=True, **LEAN)

@@ -1,4 +1,4 @@
-"""Asking the memory system for a row before it is needed: random rows are what training waits for."""
+"""Two instructions Python has no word for: asking for memory before it is needed, and finding the lowest set bit."""
 
 from __future__ import annotations
 
@@ -27,8 +27,17 @@ def _prefetch_line(typing_context: Any, array: Any, offset: Any) -> Any:
     return types.void(array, types.intp), generate
 
 
+def _lowest_bit(typing_context: Any, word: Any) -> Any:
+    """Emit the number of zero bits below the lowest set bit of a uint64 that is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.IntType(1)(1))
+
+    return types.uint64(types.uint64), generate
+
+
 prefetch_line: Any = intrinsic(_prefetch_line)
-_prefetch = prefetch_line
+lowest_bit: Any = intrinsic(_lowest_bit)
 
 
 @njit(inline="always")

@@ -1,0 +1,68 @@
+"""Which rows of a table a batch touches, and where: a counting sort that never looks at the whole table."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from vitalrank.kernels.rng import LEAN
+
+
+class Groups(NamedTuple):
+    """Places of a batch grouped by the row they touch: ``order[starts[g]:starts[g + 1]]`` belong to ``rows[g]``."""
+
+    slot: NDArray[np.int32]  # (table,) -1 between batches
+    touched: NDArray[np.int32]  # (places,) row touched at each place, -1 for none
+    rows: NDArray[np.int32]  # (places,) in order of first touch
+    starts: NDArray[np.int32]  # (places + 1,)
+    order: NDArray[np.int32]  # (places,)
+
+
+def new_groups(table: int, places: int) -> Groups:
+    """Buffers for batches of so many places over a table of so many rows.
+
+    Examples
+    --------
+    >>> groups = new_groups(table=9, places=4)
+    >>> groups.touched[:] = 7, 3, -1, 7
+    >>> found = group_places(groups, 4)
+    >>> groups.rows[:found].tolist(), groups.starts[: found + 1].tolist(), groups.order[:3].tolist()
+    ([7, 3], [0, 2, 3], [0, 3, 1])
+    """
+    rows, order, touched = (np.zeros(places, np.int32) for _ in range(3))
+    return Groups(np.full(table, -1, np.int32), touched, rows, np.zeros(places + 1, np.int32), order)
+
+
+@njit(cache=True, **LEAN)
+def group_places(groups: Any, places: Any) -> Any:
+    """Group the first ``places`` entries of ``touched``, which is used up; returns the number of groups."""
+    found = 0
+    for place in range(places):
+        row = groups.touched[place]
+        if row < 0:
+            continue
+        group = groups.slot[row]
+        if group < 0:
+            group = found
+            found += 1
+            groups.slot[row] = group
+            groups.rows[group] = row
+            groups.starts[group] = 0
+        groups.starts[group] += 1
+        groups.touched[place] = group
+    total = 0
+    for group in range(found):
+        total += groups.starts[group]
+        groups.starts[group] = total
+        groups.slot[groups.rows[group]] = -1
+    groups.starts[found] = total
+    # From the back: each group's places come out ascending, and its end becomes its start.
+    for place in range(places - 1, -1, -1):
+        group = groups.touched[place]
+        if group >= 0:
+            groups.starts[group] -= 1
+            groups.order[groups.starts[group]] = place
+    return found

@@ -1,0 +1,32 @@
+"""Initial values: normal numbers from the counter, so that a table does not depend on its neighbours or on threads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from vitalrank.kernels.rng import INITIAL, STREAMS, philox
+
+_UNIT = 2.0**-32
+_NO_STEP = np.int64(0)
+
+
+@njit(parallel=True, cache=True)
+def fill_normal(table: Any, columns: Any, seed: Any, number: Any, deviation: Any) -> None:
+    """Fill the first ``columns`` of ``table[:, 0]`` (n, s, d) from the normal law; ``number`` tells tables apart."""
+    for row in prange(len(table)):
+        for turn in range((columns + 3) // 4):
+            a, b, c, d = philox(seed, _NO_STEP, np.int64(row), turn, INITIAL + STREAMS * number)
+            for half in range(2):
+                # Box and Muller: two words, two independent normal numbers.
+                first, second = (a, b) if half == 0 else (c, d)
+                radius = deviation * math.sqrt(-2.0 * math.log((np.float64(first) + 1.0) * _UNIT))
+                angle = 2.0 * math.pi * np.float64(second) * _UNIT
+                f = 4 * turn + 2 * half
+                if f < columns:
+                    table[row, 0, f] = radius * math.cos(angle)
+                if f + 1 < columns:
+                    table[row, 0, f + 1] = radius * math.sin(angle)

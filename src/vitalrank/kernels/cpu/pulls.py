@@ -1,0 +1,67 @@
+"""What a positive and its negatives feel: the loss of one row and its derivatives by the scores."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from vitalrank.kernels.rng import LEAN
+from vitalrank.losses import LOSSES
+
+_HINGE = LOSSES["hinge"].code
+_CROSS_ENTROPY = LOSSES["cross_entropy"].code
+
+
+@njit(inline="always", cache=True, error_model="numpy", **LEAN)
+def _logistic(x: Any) -> Any:
+    """``ln(1 + e^x)`` and its derivative."""
+    small = math.exp(-abs(x))
+    value = max(x, np.float32(0.0)) + math.log(np.float32(1.0) + small)
+    return value, (np.float32(1.0) if x >= 0.0 else small) / (np.float32(1.0) + small)
+
+
+@njit(inline="always", cache=True, **LEAN)
+def _pair(rule: Any, positive: Any, negative: Any) -> Any:
+    """Loss of one negative at weight 1 and its derivative by the negative's score."""
+    if rule.loss == _HINGE:
+        x = negative - positive + np.float32(rule.margin)
+        return max(x, np.float32(0.0)), np.float32(1.0) if x > 0.0 else np.float32(0.0)
+    return _logistic(negative if rule.loss == _CROSS_ENTROPY else negative - positive)
+
+
+@njit(inline="always", cache=True, error_model="numpy", **LEAN)
+def pull_row(rule: Any, b: Any, ids: Any, weights: Any, pulls: Any) -> Any:
+    """Replace the scores in ``pulls[b]`` by derivatives; returns the loss and the strongest pull, weights aside."""
+    positive = pulls[b, 0]
+    pointwise = rule.loss == _CROSS_ENTROPY
+    loss = np.float32(0.0)
+    own = np.float32(0.0)
+    strongest = np.float32(0.0)
+    mean = np.float32(0.0)
+    if rule.weight_gradient:
+        for c in range(ids.shape[1]):
+            mean += weights[b, c] * _pair(rule, positive, pulls[b, 1 + c])[0]
+    if pointwise:
+        loss, slope = _logistic(-positive)
+        own = -slope
+        strongest = slope
+    for c in range(ids.shape[1]):
+        weight = weights[b, c]
+        value, slope = _pair(rule, positive, pulls[b, 1 + c])
+        if ids[b, c] < 0:
+            weight = np.float32(0.0)
+            slope = np.float32(0.0)
+            value = np.float32(0.0)
+        loss += weight * value
+        pull = weight * slope
+        if not pointwise:
+            own -= pull
+        if rule.weight_gradient:
+            pull += weight * (value - mean)
+        pulls[b, 1 + c] = pull
+        strongest = max(strongest, slope)
+    pulls[b, 0] = own
+    return loss, strongest

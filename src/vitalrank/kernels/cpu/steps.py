@@ -1,0 +1,285 @@
+"""One training step of matrix factorization: load a batch, then move each row it touches once.
+
+Gradients are taken at the values the batch began with and summed per row in a fixed order, so the result does not
+depend on the number of threads. Users move first; their old values stay in ``queries`` for the items.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from vitalrank.kernels.cpu.groups import Groups, group_places, new_groups
+from vitalrank.kernels.cpu.machine import prefetch_line
+from vitalrank.kernels.cpu.moves import move_row
+from vitalrank.kernels.cpu.orders import row_at
+from vitalrank.kernels.cpu.proposing import FAST
+from vitalrank.kernels.cpu.pulls import pull_row
+from vitalrank.kernels.rng import LEAN
+
+VANISHED = 0.01  # a positive whose pairs all pull less than this no longer teaches
+_GROUP, _USERS = 0, 1  # phases of a step; the items are the last
+_OWN, _APART = np.int64(1), np.int64(0)  # where a row's optimizer state begins
+_ROWS = 64  # rows of one unit of parallel work
+_AHEAD = 4  # rows asked for before they are needed
+_LINE = 64  # bytes of a cache line
+_FLOAT = _INT = 4  # bytes
+
+
+class Tables(NamedTuple):
+    """What training moves. A user's values and optimizer state lie together; samplers read items, so they lie apart."""
+
+    users: NDArray[np.float32]  # (U, 1 + s, d)
+    items: NDArray[np.float32]  # (I, 1, d)
+    item_state: NDArray[np.float32]  # (I, s, d)
+
+
+class Batch(NamedTuple):
+    """Positives of one batch."""
+
+    users: NDArray[np.int32]  # (B,)
+    positives: NDArray[np.int32]  # (B,)
+    queries: NDArray[np.float32]  # (B, d) the users' values when the batch began
+
+
+class Felt(NamedTuple):
+    """What the positives of a batch and their k negatives feel."""
+
+    pulls: NDArray[np.float32]  # (B, 1 + k) derivative of the loss by the scores of the positive and the negatives
+    losses: NDArray[np.float32]  # (B,)
+    vanished: NDArray[np.bool_]  # (B,)
+
+
+Scratch = tuple[Felt, Groups, Groups]  # memory of a step; the groups are the users' and the items'
+
+
+def new_scratch(n_users: int, n_items: int, size: int, negatives: int) -> Scratch:
+    """Memory for batches of up to ``size`` positives, over tables of so many rows.
+
+    Examples
+    --------
+    >>> felt, users, items = new_scratch(n_users=3, n_items=4, size=2, negatives=5)
+    >>> felt.pulls.shape
+    (2, 6)
+    """
+    pulls = np.zeros((size, 1 + negatives), np.float32)
+    felt = Felt(pulls, np.zeros(size, np.float32), np.zeros(size, np.bool_))
+    return felt, new_groups(n_users, size), new_groups(n_items, pulls.size)
+
+
+class Rule(NamedTuple):
+    """How a batch moves the tables."""
+
+    loss: int
+    margin: float
+    weight_gradient: bool  # whether the weights are a softmax of the negatives' scores and move with them
+    optimizer: int
+    frozen: int  # trailing columns of the users' values that never move
+    reg: float
+
+
+# Numba drops writes to a named tuple's arrays inside the body of a prange loop: every body is a call.
+# Its counter is signed in one pass and unsigned in the next: without the cast everything would be compiled twice.
+
+
+@njit(parallel=True, cache=True)
+def load_batch(order: Any, start: Any, log_users: Any, log_items: Any, tables: Any, batch: Any) -> None:
+    """Fill the users, positives and queries of the batch that begins at position ``start`` of the order."""
+    for chunk in prange(_chunks(len(batch.users))):
+        rows = np.empty(_ROWS, np.int64)
+        _load_rows(np.int64(chunk), rows, order, start, log_users, log_items, tables.users, batch)
+
+
+@njit(parallel=True, cache=True)
+def take_step(
+    rule: Any, rate: Any, ids: Any, weights: Any, batch: Any, tables: Any, felt: Any, user_groups: Any, item_groups: Any
+) -> Any:
+    """Move the tables by one batch; returns the summed loss, and how many positives vanished and were skipped."""
+    found = np.zeros(2, np.int64)  # groups of users, of items
+    width = batch.queries.shape[1]
+    # One loop for all phases, because each parallel loop costs seconds to compile.
+    for phase in range(3):
+        chunks = 2 if phase == _GROUP else _chunks(found[phase - 1])
+        for unit in prange(chunks):
+            chunk = np.int64(unit)
+            gradient = np.empty(width, np.float32)
+            if phase == _GROUP and chunk == 0:
+                found[0] = _group_users(batch, ids, user_groups)
+            elif phase == _GROUP:
+                found[1] = _group_items(batch, ids, item_groups)
+            elif phase == _USERS:
+                _move_users(chunk, found[0], gradient, rule, rate, ids, weights, batch, tables, felt, user_groups)
+            else:
+                _move_items(chunk, found[1], gradient, rule, rate, batch, tables, felt, item_groups)
+    return _summed(ids, felt)
+
+
+@njit(inline="always", cache=True, **LEAN)
+def _ask_for(table: Any, row: Any, columns: Any) -> None:
+    """Start loading the first ``columns`` numbers of a row."""
+    start = row * table.strides[0]
+    for offset in range(0, columns * _FLOAT, _LINE):
+        prefetch_line(table, start + offset)
+
+
+@njit(inline="always", cache=True, **LEAN)
+def _chunks(rows: Any) -> Any:
+    return (rows + _ROWS - 1) // _ROWS
+
+
+@njit(cache=True, **LEAN)
+def _load_rows(
+    chunk: Any, rows: Any, order: Any, start: Any, log_users: Any, log_items: Any, table: Any, batch: Any
+) -> None:
+    first = chunk * _ROWS
+    last = min(first + _ROWS, len(batch.users))
+    for b in range(first, last):
+        row = row_at(order, start + b)
+        rows[b - first] = row
+        prefetch_line(log_users, row * _INT)
+        prefetch_line(log_items, row * _INT)
+    for b in range(first, last):
+        batch.users[b] = log_users[rows[b - first]]
+        batch.positives[b] = log_items[rows[b - first]]
+        _ask_for(table, batch.users[b], table.shape[2])
+    for b in range(first, last):
+        user = batch.users[b]
+        for f in range(batch.queries.shape[1]):
+            batch.queries[b, f] = table[user, 0, f]
+
+
+@njit(cache=True, fastmath=FAST, error_model="numpy", **LEAN)
+def _move_users(
+    chunk: Any,
+    found: Any,
+    gradient: Any,
+    rule: Any,
+    rate: Any,
+    ids: Any,
+    weights: Any,
+    batch: Any,
+    tables: Any,
+    felt: Any,
+    groups: Any,
+) -> None:
+    begin = chunk * _ROWS
+    end = min(begin + _ROWS, found)
+    # One kind of work at a time: each loop's turns are independent, so the processor overlaps them.
+    places = groups.order[groups.starts[begin] : groups.starts[end]]
+    _score_all(places, ids, batch, tables.items, felt.pulls)
+    for b in places:
+        loss, strongest = pull_row(rule, b, ids, weights, felt.pulls)
+        felt.losses[b] = loss
+        felt.vanished[b] = strongest < VANISHED
+    width = batch.queries.shape[1]
+    for group in range(begin, end):
+        if group + _AHEAD < found:
+            _ask_for(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width)
+        gradient[:] = 0.0
+        first, last = groups.starts[group], groups.starts[group + 1]
+        for place in range(first, last):
+            b = groups.order[place]
+            _add(gradient, felt.pulls[b, 0], tables.items, batch.positives[b])
+            for c in range(ids.shape[1]):
+                _add(gradient, felt.pulls[b, 1 + c], tables.items, max(ids[b, c], 0))
+        decay = np.float32(rule.reg * (last - first))
+        row = groups.rows[group]
+        move_row(rule, np.float32(rate), decay, gradient, tables.users, tables.users, _OWN, row, width - rule.frozen)
+
+
+@njit(inline="always", cache=True, fastmath=FAST, **LEAN)
+def _score_all(places: Any, ids: Any, batch: Any, items: Any, pulls: Any) -> None:
+    """Scores of the positives and negatives of some rows of the batch, into ``pulls``."""
+    width = batch.queries.shape[1]
+    for place in range(len(places)):
+        if place + _AHEAD < len(places):
+            ahead = places[place + _AHEAD]
+            _ask_for(items, batch.positives[ahead], width)
+            _ask_for(items, max(ids[ahead, 0], 0), width)
+        b = places[place]
+        pulls[b, 0] = _score(batch.queries, b, items, batch.positives[b])
+        for c in range(ids.shape[1]):
+            pulls[b, 1 + c] = _score(batch.queries, b, items, max(ids[b, c], 0))
+
+
+@njit(cache=True, fastmath=FAST, error_model="numpy", **LEAN)
+def _move_items(
+    chunk: Any, found: Any, gradient: Any, rule: Any, rate: Any, batch: Any, tables: Any, felt: Any, groups: Any
+) -> None:
+    width = batch.queries.shape[1]
+    for group in range(chunk * _ROWS, min((chunk + 1) * _ROWS, found)):
+        if group + _AHEAD < found:
+            _ask_for(tables.items, groups.rows[group + _AHEAD], width)
+            _ask_for(tables.item_state, groups.rows[group + _AHEAD], tables.item_state.shape[1] * width)
+        gradient[:] = 0.0
+        first, last = groups.starts[group], groups.starts[group + 1]
+        for place in range(first, last):
+            _add_item_gradient(groups.order[place], felt.pulls, batch.queries, gradient)
+        decay = np.float32(rule.reg * (last - first))
+        row = groups.rows[group]
+        move_row(rule, np.float32(rate), decay, gradient, tables.items, tables.item_state, _APART, row, width)
+
+
+@njit(inline="always", cache=True, **LEAN)
+def _is_drawn(ids: Any, b: Any) -> Any:
+    """Whether the positive got any negative; without one it is left out of the step."""
+    for c in range(ids.shape[1]):  # noqa: SIM110  (Numba has no any over a generator)
+        if ids[b, c] >= 0:
+            return True
+    return False
+
+
+@njit(cache=True, **LEAN)
+def _group_users(batch: Any, ids: Any, groups: Any) -> Any:
+    for b in range(len(ids)):
+        groups.touched[b] = batch.users[b] if _is_drawn(ids, b) else -1
+    return group_places(groups, len(ids))
+
+
+@njit(cache=True, **LEAN)
+def _group_items(batch: Any, ids: Any, groups: Any) -> Any:
+    width = ids.shape[1] + 1
+    for b in range(len(ids)):
+        groups.touched[b * width] = batch.positives[b] if _is_drawn(ids, b) else -1
+        for c in range(ids.shape[1]):
+            groups.touched[b * width + 1 + c] = ids[b, c]
+    return group_places(groups, len(ids) * width)
+
+
+@njit(inline="always", cache=True, fastmath=FAST, **LEAN)
+def _score(queries: Any, b: Any, items: Any, item: Any) -> Any:
+    total = np.float32(0.0)
+    for f in range(queries.shape[1]):
+        total += queries[b, f] * items[item, 0, f]
+    return total
+
+
+@njit(inline="always", cache=True, fastmath=FAST, **LEAN)
+def _add(gradient: Any, pull: Any, table: Any, row: Any) -> None:
+    for f in range(len(gradient)):
+        gradient[f] += pull * table[row, 0, f]
+
+
+@njit(inline="always", cache=True, fastmath=FAST, **LEAN)
+def _add_item_gradient(place: Any, pulls: Any, queries: Any, gradient: Any) -> None:
+    b = place // pulls.shape[1]
+    pull = pulls[b, place - b * pulls.shape[1]]
+    for f in range(len(gradient)):
+        gradient[f] += pull * queries[b, f]
+
+
+@njit(cache=True, **LEAN)
+def _summed(ids: Any, felt: Any) -> Any:
+    loss = 0.0
+    vanished = 0
+    skipped = 0
+    for b in range(len(ids)):
+        if _is_drawn(ids, b):
+            loss += felt.losses[b]
+            vanished += felt.vanished[b]
+        else:
+            skipped += 1
+    return loss, vanished, skipped

@@ -1,0 +1,176 @@
+"""Matrix factorization: a vector per user, a vector per item."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.errors import SettingError
+from vitalrank.interactions import Interactions
+from vitalrank.models.base import Array, DotRecommender
+from vitalrank.training.history import History
+from vitalrank.training.settings import TrainConfig
+
+if TYPE_CHECKING:
+    from vitalrank.models.mf_engine import CpuEngine
+    from vitalrank.training import Callback
+
+_DEVICES = ("cpu",)
+
+
+class MF(DotRecommender):
+    """``score(u, i) = P_u . Q_i``, plus the item's bias ``b_i`` if asked for.
+
+    Parameters
+    ----------
+    dim
+        Columns of a vector.
+    bias
+        One more column holds a bias per item.
+
+    References
+    ----------
+    Koren, Bell and Volinsky, "Matrix factorization techniques for recommender systems", Computer 42(8), 2009.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
+    >>> model = vr.MF(dim=8).fit(log, sampler=vr.Uniform(), epochs=3, seed=0)
+    >>> ids, scores = model.recommend(log.user_ids[:2], n=5)
+    >>> ids.shape
+    (2, 5)
+    """
+
+    def __init__(self, dim: int = 64, bias: bool = False) -> None:
+        if isinstance(dim, bool) or not hasattr(dim, "__index__") or int(dim) < 1:
+            raise SettingError(f"dim is {dim!r}; it must be a whole number of at least 1.")
+        self.dim = int(dim)
+        self.bias = bool(bias)
+        self.constant_columns = int(self.bias)
+        self.history = History()
+        self._users: Array = np.zeros((0, 0), np.float32)  # (U, d)
+        self._items: Array = np.zeros((0, 0), np.float32)  # (I, d)
+
+    def fit(
+        self,
+        train: Interactions,
+        sampler: Any = None,
+        *,
+        epochs: int = TrainConfig.epochs,
+        lr: float = TrainConfig.lr,
+        reg: float = TrainConfig.reg,
+        loss: str = TrainConfig.loss,
+        margin: float = TrainConfig.margin,
+        optimizer: str = TrainConfig.optimizer,
+        batch: int = TrainConfig.batch,
+        negatives: int = TrainConfig.negatives,
+        schedule: str = TrainConfig.schedule,
+        valid: Interactions | None = None,
+        patience: int | None = TrainConfig.patience,
+        valid_every: int = TrainConfig.valid_every,
+        metric: str = TrainConfig.metric,
+        threads: int | None = None,
+        device: str = TrainConfig.device,
+        seed: int = TrainConfig.seed,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_epochs: int | None = None,
+        checkpoint_seconds: float | None = 30.0,
+        resume: bool = False,
+        progress: bool | None = None,
+    ) -> Self:
+        """Train on a log.
+
+        Parameters
+        ----------
+        train
+            The log.
+        sampler
+            Where negatives come from; ``VINS()`` unless given.
+        epochs, lr, reg, loss, margin, optimizer, batch, negatives, schedule
+            See :class:`vitalrank.TrainConfig`.
+        valid, patience, valid_every, metric
+            A held-out part to pick the best epoch by; see :class:`vitalrank.TrainConfig`.
+        threads, device, seed
+            See :class:`vitalrank.TrainConfig`.
+        callbacks, checkpoint, checkpoint_epochs, checkpoint_seconds, resume, progress
+            See :class:`vitalrank.Trainer`.
+        """
+        from vitalrank.samplers import VINS
+        from vitalrank.training import Trainer
+
+        config = TrainConfig(
+            epochs=epochs,
+            lr=lr,
+            reg=reg,
+            loss=loss,
+            margin=margin,
+            optimizer=optimizer,
+            batch=batch,
+            negatives=negatives,
+            schedule=schedule,
+            patience=patience,
+            valid_every=valid_every,
+            metric=metric,
+            threads=threads,
+            seed=seed,
+            device=device,
+        )
+        trainer = Trainer(
+            config,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            checkpoint_epochs=checkpoint_epochs,
+            checkpoint_seconds=checkpoint_seconds,
+            resume=resume,
+            progress=progress,
+        )
+        trainer.fit(self, train, VINS() if sampler is None else sampler, valid)
+        return self
+
+    def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> CpuEngine:
+        """The engine that trains this model; the model serves its vectors from now on."""
+        from vitalrank.models.mf_engine import CpuEngine
+
+        if config.device not in _DEVICES:
+            raise SettingError(f"unknown device {config.device!r}; choose one of {', '.join(_DEVICES)}.")
+        engine = CpuEngine(train, sampler, config, self.dim, self.bias)
+        self.train = train
+        self._users, self._items = engine.users, engine.items
+        return engine
+
+    def settle(self) -> None:
+        """Let go of the optimizer's state, which lies between the users' vectors."""
+        self._users = np.ascontiguousarray(self._users)
+
+    def queries(self, users: Array) -> NDArray[np.float32]:
+        return np.asarray(self._users[users], np.float32)
+
+    @property
+    def item_table(self) -> NDArray[np.float32]:
+        return self._items
+
+    def settings(self) -> dict[str, Any]:
+        return {"dim": self.dim, "bias": self.bias}
+
+    def tensors(self) -> dict[str, Array]:
+        return {"users": self._users, "items": self._items}
+
+    def record(self) -> dict[str, Any]:
+        return {"history": self.history.records}
+
+    def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
+        width = self.dim + self.bias
+        self._users, self._items = tensors["users"], tensors["items"]
+        for name, table, rows in (
+            ("users", self._users, self.train.n_users),
+            ("items", self._items, self.train.n_items),
+        ):
+            if table.shape != (rows, width) or table.dtype != np.float32:
+                raise ValueError(f"{name} is {table.dtype} {table.shape}, not float32 {(rows, width)}")
+        self.history = History(record["history"])

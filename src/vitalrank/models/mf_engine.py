@@ -1,0 +1,140 @@
+"""The engine of matrix factorization on the CPU: two tables, and a loop over batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.interactions import Interactions
+from vitalrank.kernels.cpu.initial import fill_normal
+from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
+from vitalrank.kernels.cpu.orders import shuffled_order
+from vitalrank.kernels.cpu.steps import Batch, Rule, Scratch, Tables, load_batch, new_scratch, take_step
+from vitalrank.losses import find_loss
+from vitalrank.training.history import Totals
+from vitalrank.training.settings import TrainConfig
+
+Array = NDArray[Any]
+_DEVIATION = 0.01
+
+
+class CpuEngine:
+    """Trains user and item vectors with a bound sampler.
+
+    Parameters
+    ----------
+    train, sampler, config
+        The log, the sampler bound to it, the settings.
+    dim, bias
+        Columns of a vector; whether one more holds the item's bias, with the constant 1 on the user's side.
+    """
+
+    def __init__(self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool) -> None:
+        self.step = 0
+        self._train = train
+        self._sampler = sampler
+        self._config = config
+        self._loss = find_loss(config.loss)
+        optimizer = OPTIMIZERS[config.optimizer]
+        self._tables = _new_tables(train, dim, bias, optimizer.slots, config.seed)
+        flows = not getattr(getattr(sampler, "settings", None), "detach", True)
+        self._rule = Rule(self._loss.code, float(config.margin), flows, optimizer.code, int(bias), float(config.reg))
+        self._buffers = _Buffers(train, min(config.batch, len(train)), dim + bias)
+
+    @property
+    def users(self) -> Array:
+        """The users' vectors, live."""  # (U, d)
+        return self._tables.users[:, 0]
+
+    @property
+    def items(self) -> Array:
+        """The items' vectors, live."""  # (I, d)
+        return self._tables.items[:, 0]
+
+    def values(self) -> dict[str, Array]:
+        return {"users": self.users, "items": self.items}
+
+    def state(self) -> dict[str, Array]:
+        return {"users": self._tables.users[:, 1:], "items": self._tables.item_state}
+
+    def load(self, values: Mapping[str, Array], state: Mapping[str, Array] | None = None) -> None:
+        for name, array in self.values().items():
+            array[...] = values[name]
+        if state is not None:
+            for name, array in self.state().items():
+                array[...] = state[name]
+
+    def run_epoch(self, epoch: int, rate: Callable[[float], float], pulse: Callable[[Totals], None]) -> Totals:
+        self._sampler.reset()
+        size = len(self._train)
+        order = shuffled_order(size, self._config.seed, epoch)
+        totals = Totals()
+        for start in range(0, size, self._config.batch):
+            batch = self._buffers.batch(min(self._config.batch, size - start))
+            load_batch(order, start, self._train.users, self._train.items, self._tables, batch)
+            self._train_batch(batch, rate(start / size), totals)
+            pulse(totals)
+            if not math.isfinite(totals.loss):
+                break
+        return totals
+
+    def _train_batch(self, batch: Batch, rate: float, totals: Totals) -> None:
+        draw = self._sampler(
+            batch.queries, self.items, batch.users, batch.positives, step=self.step, k=self._config.negatives
+        )
+        self.step += 1
+        ids, weights = np.ascontiguousarray(draw.ids, np.int64), np.ascontiguousarray(draw.weights, np.float32)
+        scratch = self._buffers.scratch(*ids.shape)
+        size = step_size(self._config.optimizer, rate, self.step)
+        loss, vanished, skipped = take_step(self._rule, size, ids, weights, batch, self._tables, *scratch)
+        count = len(ids)
+        totals.positives += count
+        totals.skipped += skipped
+        totals.loss += loss
+        totals.vanished += vanished
+        totals.tries += int(draw.tries.sum())
+        points = count - skipped if self._config.loss == "cross_entropy" else 0
+        totals.start_loss += self._loss.start * (float(weights.sum()) + points)
+        if draw.violated is not None:
+            totals.violated = (totals.violated or 0) + int(np.count_nonzero(draw.violated))
+
+
+class _Buffers:
+    """Memory for one batch, used again for each."""
+
+    def __init__(self, train: Interactions, size: int, width: int) -> None:
+        self._train = train
+        self._size = size
+        self._batch = Batch(np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros((size, width), np.float32))
+        self._scratch: Scratch | None = None
+
+    def batch(self, count: int) -> Batch:
+        whole = self._batch
+        return Batch(whole.users[:count], whole.positives[:count], whole.queries[:count])
+
+    def scratch(self, count: int, negatives: int) -> Scratch:
+        """Some samplers choose the number of negatives themselves, so it is known only now."""
+        if self._scratch is None or self._scratch[0].pulls.shape[1] != 1 + negatives:
+            self._scratch = new_scratch(self._train.n_users, self._train.n_items, self._size, negatives)
+        return self._scratch
+
+
+def _new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int) -> Tables:
+    users = _zeros(train.n_users, 1 + slots, dim + bias)
+    items = _zeros(train.n_items, 1, dim + bias)
+    fill_normal(users, dim, seed, 0, _DEVIATION)
+    fill_normal(items, dim, seed, 1, _DEVIATION)
+    if bias:
+        users[:, 0, dim] = 1.0
+    return Tables(users, items, _zeros(train.n_items, slots, dim + bias))
+
+
+def _zeros(*shape: int) -> Array:
+    # Not np.zeros: memory that NumPy itself fills is asked for in large pages, which random rows need.
+    table = np.empty(shape, np.float32)
+    table.fill(0.0)
+    return table

@@ -1,0 +1,30 @@
+"""Training: settings, the trainer, what happened in each epoch, and runs that can be resumed exactly."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vitalrank.training.history import History, Record, Totals
+    from vitalrank.training.settings import TrainConfig
+    from vitalrank.training.trainer import Callback, Trainer, TrainingEngine
+
+# Loaded on first use: the command line reads the settings alone, and starts the sooner for it.
+_HOMES = {
+    "Callback": "trainer",
+    "History": "history",
+    "Record": "history",
+    "Totals": "history",
+    "TrainConfig": "settings",
+    "Trainer": "trainer",
+    "TrainingEngine": "trainer",
+}
+
+__all__ = ["Callback", "History", "Record", "Totals", "TrainConfig", "Trainer", "TrainingEngine"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'vitalrank.training' has no attribute {name!r}")
+    return getattr(import_module(f"vitalrank.training.{_HOMES[name]}"), name)

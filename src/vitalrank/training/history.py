@@ -1,0 +1,108 @@
+"""What happened in each epoch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from vitalrank.errors import StorageError
+
+Record = dict[str, Any]
+
+
+@dataclass
+class Totals:
+    """Running sums over the positives of one epoch; what an engine counts."""
+
+    positives: int = 0
+    skipped: int = 0  # positives of users who have seen every item: no update
+    loss: float = 0.0
+    start_loss: float = 0.0  # the loss the same pairs would have if all scores were equal
+    tries: int = 0
+    vanished: int = 0  # no pair pulls with 0.01 or more, weights aside
+    violated: int | None = None  # a negative came within the margin; None if the sampler has none
+
+    def means(self) -> Record:
+        """Means over the positives that were trained on, as a record of the history."""
+        trained = max(self.positives - self.skipped, 1)
+        return {
+            "loss": self.loss / trained,
+            "tries": self.tries / trained,
+            "vanished": self.vanished / trained,
+            "unviolated": None if self.violated is None else 1.0 - self.violated / trained,
+            "skipped": self.skipped,
+        }
+
+
+class History(Sequence[Record]):
+    """One record per epoch.
+
+    A record holds ``epoch``, ``lr`` (at its start), ``loss`` (mean over positives, without L2), ``tries`` (mean draws
+    per negative), ``vanished`` (share of positives whose loss has a slope below 0.01 for every negative, weights
+    aside), ``unviolated`` (share for which no candidate came within the margin, or None), ``skipped`` (positives
+    of users who have seen every item), ``seconds`` (training alone) and the metrics on the validation log.
+
+    Examples
+    --------
+    >>> history = History([{"epoch": 1, "loss": 0.69}, {"epoch": 2, "loss": 0.5}])
+    >>> history[-1]["loss"], len(history)
+    (0.5, 2)
+    """
+
+    def __init__(self, records: Iterable[Mapping[str, Any]] = ()) -> None:
+        self.records: list[Record] = [dict(record) for record in records]
+        self.best_epoch: int | None = None
+        self.stopped: str | None = None  # "finished", "patience", "callback" or "interrupted"
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | list[Record]:
+        return self.records[index]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __repr__(self) -> str:
+        best = "" if self.best_epoch is None else f", best epoch {self.best_epoch}"
+        return f"History({len(self)} epochs{best})"
+
+    def to_frame(self) -> Any:
+        """The records as a pandas frame, or as an Arrow table where pandas is not installed.
+
+        Examples
+        --------
+        >>> History([{"epoch": 1, "loss": 0.5}]).to_frame().shape
+        (1, 2)
+        """
+        try:
+            import pandas
+        except ImportError:
+            import pyarrow
+
+            return pyarrow.Table.from_pylist(self.records)
+        return pandas.DataFrame(self.records)
+
+    def to_jsonl(self, path: str | os.PathLike[str] | None = None) -> str:
+        r"""The records as JSON lines; also written to ``path`` if one is given.
+
+        Examples
+        --------
+        >>> History([{"epoch": 1, "loss": 0.5}]).to_jsonl()
+        '{"epoch": 1, "loss": 0.5}\n'
+        """
+        text = "".join(json.dumps(record) + "\n" for record in self.records)
+        if path is not None:
+            try:
+                Path(path).write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise StorageError(f"{path}: cannot be written ({error}); choose another place.") from error
+        return text

@@ -1,0 +1,152 @@
+"""Run folders: a model folder that also holds what an exact resume needs."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.checkpoint import Saved, is_saved, read_folder, write_folder
+from vitalrank.errors import SettingError, StorageError
+from vitalrank.models.base import Recommender
+from vitalrank.training.history import History
+
+Arrays = dict[str, NDArray[Any]]
+_STATE = "training.state."
+_CURRENT = "training.values."  # present where the model to serve is of an earlier, better epoch
+
+
+class Engine(Protocol):
+    """What moves a model's values; the trainer knows no more about the model."""
+
+    step: int
+
+    def values(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays the model serves, by the names its ``tensors`` uses."""
+
+    def state(self) -> Mapping[str, NDArray[Any]]:
+        """What else an exact resume needs, such as the optimizer's moments."""
+
+    def load(self, values: Mapping[str, NDArray[Any]], state: Mapping[str, NDArray[Any]] | None = None) -> None:
+        """Take values, and state if given, back."""
+
+
+@dataclass
+class Run:
+    """Where training stands after an epoch."""
+
+    epoch: int = 0
+    history: History = field(default_factory=History)
+    best_epoch: int | None = None
+    best_value: float = -np.inf
+    best: Arrays | None = None  # values of the best epoch
+
+
+@dataclass
+class RunFolder:
+    """Where a run is kept, and how often.
+
+    Parameters
+    ----------
+    path
+        The folder; a model that :func:`vitalrank.load` reads, with the training state beside it.
+    identity
+        What must be the same for a resume to be exact.
+    epochs, seconds
+        Write when either has passed since the last time.
+    """
+
+    path: Path
+    identity: dict[str, Any]
+    epochs: int | None = None
+    seconds: float | None = 30.0
+    written: int = 0  # epoch of the state that the folder holds, 0 for none
+    _time: float = field(default_factory=time.monotonic)
+
+    def due(self, epoch: int) -> bool:
+        """Whether it is time to write."""
+        enough_epochs = self.epochs is not None and epoch - self.written >= self.epochs
+        return enough_epochs or (self.seconds is not None and time.monotonic() - self._time >= self.seconds)
+
+    def write(self, model: Recommender, engine: Engine, run: Run) -> None:
+        """Write the model as it should be served, and the state to go on from."""
+        values = dict(engine.values())
+        tensors = {**values, **model.log_tensors()}
+        if run.best is not None and run.best_epoch != run.epoch:
+            tensors |= {**run.best, **{_CURRENT + name: array for name, array in values.items()}}
+        tensors |= {_STATE + name: array for name, array in engine.state().items()}
+        training = {
+            "epoch": run.epoch,
+            "step": engine.step,
+            "best_epoch": run.best_epoch,
+            "best_value": run.best_value if run.best_epoch is not None else None,
+            "identity": self.identity,
+            "records": run.history.records,
+        }
+        write_folder(self.path, {**model.meta(), "training": training}, tensors, model.ids())
+        self.written, self._time = run.epoch, time.monotonic()
+
+    def resume(self, engine: Engine) -> Run:
+        """Bring the engine to where the folder's run stands; a run that has not begun if there is no folder yet."""
+        if not is_saved(self.path):
+            return Run()
+        saved = read_folder(self.path)
+        training = self._checked(saved)
+        served = {name: saved.tensors[name] for name in engine.values()}
+        current = {name: saved.tensors.get(_CURRENT + name, array) for name, array in served.items()}
+        state = {name: saved.tensors[_STATE + name] for name in engine.state()}
+        engine.load(current, state)
+        engine.step = training["step"]
+        self.written = training["epoch"]
+        run = Run(training["epoch"], History(training["records"]), training["best_epoch"])
+        if run.best_epoch is not None:
+            run.best_value = training["best_value"]
+            run.best = served
+        return run
+
+    def refuse_existing(self) -> None:
+        """A new run does not overwrite an old one."""
+        if is_saved(self.path):
+            raise StorageError(
+                f"{self.path}: holds a run already; resume it (resume=True, --resume) or choose another folder."
+            )
+
+    def probe(self) -> None:
+        """Fail now and not after the first hour if nothing can be written there."""
+        draft = self.path.absolute().with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}.tmp")
+        try:
+            draft.mkdir(parents=True)
+            draft.rmdir()
+        except OSError as error:
+            raise StorageError(f"{self.path}: cannot be written ({error}); choose another folder.") from error
+
+    def _checked(self, saved: Saved) -> dict[str, Any]:
+        training: dict[str, Any] | None = saved.meta.get("training")
+        if training is None:
+            raise StorageError(f"{self.path}: holds a model without training state; choose another folder.")
+        for name, value in self.identity.items():
+            found = training["identity"].get(name)
+            if found != value:
+                raise SettingError(
+                    f"{self.path}: was trained with {name}={found!r}, not {value!r}; nothing was changed. "
+                    "Give the same to resume it, or choose another folder."
+                )
+        return training
+
+
+def run_folder(
+    path: str | os.PathLike[str], identity: dict[str, Any], epochs: int | None, seconds: float | None
+) -> RunFolder:
+    """A checked ``RunFolder``."""
+    if epochs is not None and epochs < 1:
+        raise SettingError(f"checkpoint_epochs is {epochs!r}; it must be at least 1, or None.")
+    if seconds is not None and not seconds >= 0:
+        raise SettingError(f"checkpoint_seconds is {seconds!r}; it must be at least 0, or None.")
+    return RunFolder(Path(path), identity, epochs, seconds)

@@ -1,0 +1,121 @@
+"""Settings of a training run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vitalrank.errors import SettingError
+from vitalrank.training.schedules import SCHEDULES
+
+OPTIMIZERS = ("adam", "adagrad", "sgd")
+# These may differ when a run is resumed: they do not change what is computed.
+_FREE = ("epochs", "patience", "threads")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train.
+
+    Parameters
+    ----------
+    epochs
+        Each visits every positive once, in an order of its own.
+    lr, reg
+        Learning rate; L2 weight, per occurrence of a row in a batch.
+    loss, margin
+        ``"bpr"``, ``"hinge"`` or ``"cross_entropy"``; the margin is the hinge's.
+    optimizer
+        ``"adam"``, ``"adagrad"`` or ``"sgd"``. Gradients of a batch are summed per row; a row moves when touched.
+    batch, negatives
+        Positives per step, negatives per positive.
+    schedule
+        ``"constant"``, ``"linear"`` or ``"cosine"``: the last two bring the learning rate down to 0 over all epochs.
+    patience
+        Stop after so many evaluations on the validation log without a better one; None never stops early.
+    valid_every, metric
+        Evaluate after every so many epochs, by this metric.
+    threads
+        At most so many threads; None for all cores. The result is the same for any number.
+    seed, device
+        Of every random draw; where to train.
+
+    Examples
+    --------
+    >>> TrainConfig(lr=0.01).optimizer
+    'adam'
+    >>> TrainConfig(loss="huber")
+    Traceback (most recent call last):
+    ...
+    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy.
+    """
+
+    epochs: int = 100
+    lr: float = 0.003
+    reg: float = 0.06
+    loss: str = "bpr"
+    margin: float = 1.0
+    optimizer: str = "adam"
+    batch: int = 4096
+    negatives: int = 1
+    schedule: str = "constant"
+    patience: int | None = 10
+    valid_every: int = 1
+    metric: str = "ndcg@10"
+    threads: int | None = None
+    seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        from vitalrank.losses import find_loss  # here, so that reading the defaults does not load NumPy
+
+        find_loss(self.loss)
+        _one_of("optimizer", self.optimizer, OPTIMIZERS)
+        _one_of("schedule", self.schedule, tuple(SCHEDULES))
+        for name in ("epochs", "batch", "negatives", "valid_every"):
+            _whole(name, getattr(self, name), least=1)
+        for name in ("patience", "threads"):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name), least=1)
+        _whole("seed", self.seed, least=0)
+        _real("lr", self.lr, above_zero=True)
+        _real("margin", self.margin, above_zero=True)
+        _real("reg", self.reg, above_zero=False)
+        self.measure()
+
+    def measure(self) -> tuple[str, int]:
+        """The metric's name and list length.
+
+        Examples
+        --------
+        >>> TrainConfig(metric="recall@20").measure()
+        ('recall', 20)
+        """
+        name, _, length = str(self.metric).partition("@")
+        if not name or not length.isdecimal() or int(length) < 1:
+            raise SettingError(f"metric {self.metric!r} is not a name and a length; write it like 'ndcg@10'.")
+        return name, int(length)
+
+    def recipe(self) -> dict[str, Any]:
+        """The settings that decide what is computed; a resumed run must have the same."""
+        fixed = {name: value for name, value in asdict(self).items() if name not in _FREE}
+        if self.schedule != "constant":
+            fixed["epochs"] = self.epochs
+        return fixed
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise SettingError(f"unknown {name} {value!r}; choose one of {', '.join(choices)}.")
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
+        raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+
+
+def _real(name: str, value: Any, above_zero: bool) -> None:
+    fits = isinstance(value, (int, float)) and math.isfinite(value) and (value > 0.0 if above_zero else value >= 0.0)
+    if isinstance(value, bool) or not fits:
+        raise SettingError(f"{name} is {value!r}; it must be a number {'above 0' if above_zero else 'of at least 0'}.")

@@ -1,0 +1,240 @@
+"""The trainer: the only place where a model, a sampler and a loss meet."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from vitalrank.errors import SettingError, TrainingError
+from vitalrank.interactions import Interactions
+from vitalrank.threads import limited
+from vitalrank.training.history import History, Record, Totals
+from vitalrank.training.interrupts import Interrupt, interruptible
+from vitalrank.training.progress import Bar
+from vitalrank.training.runs import Engine, Run, RunFolder, run_folder
+from vitalrank.training.schedules import SCHEDULES
+from vitalrank.training.settings import TrainConfig
+
+# Called after each epoch with its record and the model; a true answer stops the training.
+Callback = Callable[[Record, Any], bool | None]
+
+_DIVERGED = 100.0  # times the loss of equal scores: no training that learns gets near it
+
+
+class TrainingEngine(Engine, Protocol):
+    """What a model builds for the trainer."""
+
+    def run_epoch(self, epoch: int, rate: Callable[[float], float], pulse: Callable[[Totals], None]) -> Totals:
+        """Visit every positive once.
+
+        ``rate`` gives the learning rate for a share of the epoch done; ``pulse`` takes the sums so far. The engine
+        may end the epoch early when the loss is no longer finite.
+        """
+
+
+class Trainer:
+    """Trains a model with a sampler and a loss.
+
+    Parameters
+    ----------
+    config
+        The settings.
+    callbacks
+        Called after each epoch with its record and the model; one that returns True stops the training.
+    checkpoint
+        Folder to keep the run in, or None.
+    checkpoint_epochs, checkpoint_seconds
+        Write the folder when either has passed since the last time, and at the end.
+    resume
+        Go on from the folder if it exists; what comes out has the same bits as a run that was never stopped.
+    progress
+        Show a bar; None shows it on a terminal or in a notebook and stays silent in a pipe.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
+    >>> history = Trainer(TrainConfig(epochs=2)).fit(vr.MF(dim=8), log, vr.Uniform())
+    >>> [record["epoch"] for record in history]
+    [1, 2]
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig | None = None,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_epochs: int | None = None,
+        checkpoint_seconds: float | None = 30.0,
+        resume: bool = False,
+        progress: bool | None = None,
+    ) -> None:
+        if resume and checkpoint is None:
+            raise SettingError("resume needs a folder to resume from; give checkpoint=.")
+        self.config = config or TrainConfig()
+        self.callbacks = tuple(callbacks)
+        self.progress = progress
+        self._checkpoint = checkpoint
+        self._every = (checkpoint_epochs, checkpoint_seconds)
+        self._resume = resume
+
+    def fit(self, model: Any, train: Interactions, sampler: Any, valid: Interactions | None = None) -> History:
+        """Train ``model`` on ``train``; with ``valid`` the best epoch is kept.
+
+        The model gives ``build(train, bound_sampler, config)``, which returns a :class:`TrainingEngine` whose
+        values the model serves from then on, and ``settle()``, which lets go of what only training needs.
+        """
+        if len(train) == 0:
+            raise SettingError("the training log is empty; give one with at least one interaction.")
+        folder = self._folder(model, train, sampler, valid)
+        with limited(self.config.threads), interruptible() as interrupt:
+            engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
+            try:
+                run = folder.resume(engine) if folder is not None else Run()
+                model.history = run.history
+                with Bar(self.config.epochs, len(train), self.progress) as bar:
+                    session = _Session(self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt)
+                    session.go()
+            finally:
+                model.settle()
+        if interrupt.wanted:
+            raise KeyboardInterrupt(_farewell(run, folder))
+        return run.history
+
+    def _folder(self, model: Any, train: Interactions, sampler: Any, valid: Interactions | None) -> RunFolder | None:
+        if self._checkpoint is None:
+            return None
+        identity = {
+            "log": train.fingerprint,
+            "valid": None if valid is None else valid.fingerprint,
+            "model": repr(model),
+            "sampler": repr(sampler),
+            **self.config.recipe(),
+        }
+        folder = run_folder(self._checkpoint, identity, *self._every)
+        if not self._resume:
+            folder.refuse_existing()
+        folder.probe()
+        return folder
+
+
+@dataclass
+class _Session:
+    """One run of the trainer, from where it stands to its end."""
+
+    config: TrainConfig
+    callbacks: tuple[Callback, ...]
+    model: Any
+    engine: TrainingEngine
+    valid: Interactions | None
+    folder: RunFolder | None
+    run: Run
+    bar: Bar
+    interrupt: Interrupt
+
+    def go(self) -> None:
+        """Train, keep the best epoch, write the folder."""
+        history = self.run.history
+        before = self.run.epoch
+        try:
+            history.stopped = self._loop()
+        finally:
+            # A callback's error or a second Ctrl-C also leaves the best epoch in the model.
+            history.best_epoch = self.run.best_epoch
+            if self.folder is not None and self.run.epoch > max(before, self.folder.written):
+                self.folder.write(self.model, self.engine, self.run)
+            if self.run.best is not None:
+                self.engine.load(self.run.best)
+
+    def _loop(self) -> str:
+        while self.run.epoch < self.config.epochs:
+            if self._is_tired():
+                return "patience"
+            record = self._epoch(self.run.epoch + 1)
+            stop = [callback(record, self.model) for callback in self.callbacks]
+            if any(stop):
+                return "callback"
+            if self.interrupt.wanted:
+                return "interrupted"
+            if self.folder is not None and self.folder.due(self.run.epoch):
+                self.folder.write(self.model, self.engine, self.run)
+        return "finished"
+
+    def _is_tired(self) -> bool:
+        run, patience = self.run, self.config.patience
+        return (
+            run.best_epoch is not None
+            and patience is not None
+            and (run.epoch - run.best_epoch) // self.config.valid_every >= patience
+        )
+
+    def _epoch(self, epoch: int) -> Record:
+        factor = SCHEDULES[self.config.schedule]
+
+        def rate(share: float) -> float:
+            return self.config.lr * factor((epoch - 1 + share) / self.config.epochs)
+
+        self.bar.epoch_begins(epoch)
+        began = time.perf_counter()
+        totals = self.engine.run_epoch(epoch, rate, self.bar.pulse)
+        seconds = time.perf_counter() - began
+        self._check(epoch, totals)
+        record = {"epoch": epoch, "lr": rate(0.0), **totals.means(), "seconds": seconds, **self._metrics(epoch)}
+        self.run.epoch = epoch
+        self.run.history.records.append(record)
+        self._keep_best(record)
+        self.bar.epoch_ends(record, self.config.metric)
+        return record
+
+    def _metrics(self, epoch: int) -> Record:
+        last = epoch == self.config.epochs
+        if self.valid is None or not (last or epoch % self.config.valid_every == 0):
+            return {}
+        from vitalrank.evaluation import evaluate
+
+        name, length = self.config.measure()
+        result = evaluate(self.model, self.valid, at=length, metrics=(name,), threads=self.config.threads)
+        return {self.config.metric: float(result[self.config.metric])}
+
+    def _keep_best(self, record: Record) -> None:
+        value = record.get(self.config.metric)
+        if value is not None and value > self.run.best_value:
+            self.run.best_epoch, self.run.best_value = self.run.epoch, value
+            self.run.best = {name: np.array(array) for name, array in self.engine.values().items()}
+
+    def _check(self, epoch: int, totals: Totals) -> None:
+        """Stop at the first epoch that is lost, before anything of it is kept."""
+        loss = totals.means()["loss"]
+        sane = np.isfinite(loss) and totals.loss <= _DIVERGED * totals.start_loss
+        if sane and all(np.isfinite(array).all() for array in self.engine.values().values()):
+            return
+        kept = "no checkpoint was asked for"
+        if self.folder is not None:
+            kept = (
+                f"{self.folder.path} keeps epoch {self.folder.written}"
+                if self.folder.written
+                else "none was written yet"
+            )
+        raise TrainingError(
+            f"training diverged in epoch {epoch} (mean loss {loss:.4g}); lower lr (now {self.config.lr:g}) or raise "
+            f"reg. Last good state: {kept}."
+        )
+
+
+def _kept(folder: RunFolder | None) -> str:
+    if folder is None:
+        return "no checkpoint was asked for"
+    return f"{folder.path} keeps epoch {folder.written}" if folder.written else "none was written yet"
+
+
+def _farewell(run: Run, folder: RunFolder | None) -> str:
+    done = f"stopped after epoch {run.epoch}"
+    if folder is None:
+        return f"{done}; the model keeps what it learnt. Give checkpoint= to be able to resume."
+    return f"{done}, saved in {folder.path}; resume with checkpoint={str(folder.path)!r}, resume=True."

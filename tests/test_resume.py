@@ -1,0 +1,192 @@
+"""Kill it, fill the disk, tamper with its files: a resumed run has the bits of an undisturbed one, or says why not."""
+
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import vitalrank as vr
+from vitalrank.errors import SettingError, StorageError, TrainingError
+
+SCRIPT = """
+import sys
+import vitalrank as vr
+
+log = vr.datasets.synthetic(users=200, items=120, interactions=5000, seed=0)
+train, valid = log.split_last(0.2)
+vr.MF(dim=16, bias=True).fit(
+    train, vr.VINS(), valid=valid, epochs=12, patience=None, batch=256, schedule="cosine", threads=1,
+    checkpoint=sys.argv[1], checkpoint_seconds=0, resume=True,
+    callbacks=[lambda record, model: print(record["epoch"], flush=True)],
+)
+"""
+
+
+def start(folder):
+    return subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.PIPE, text=True)
+
+
+def tensors(folder):
+    return (folder / "tensors.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "undisturbed"
+    with start(folder) as process:
+        assert process.wait() == 0
+    return folder
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(undisturbed, tmp_path, seed):
+    rng = random.Random(seed)
+    folder = tmp_path / "killed"
+    kills = 0
+    for _ in range(2):
+        with start(folder) as process:
+            for _ in range(rng.randint(1, 5)):
+                process.stdout.readline()
+            time.sleep(rng.uniform(0.0, 0.03))
+            process.kill()
+            kills += process.wait() == -9
+    assert kills > 0
+    with start(folder) as process:
+        assert process.wait() == 0
+    assert tensors(folder) == tensors(undisturbed)
+    epochs = [record["epoch"] for record in vr.load(folder).history]
+    assert epochs == list(range(1, 13))
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    code = """
+import hashlib
+import vitalrank as vr
+
+log = vr.datasets.synthetic(users=300, items=200, interactions=8000, seed=0)
+for sampler in (vr.Uniform(), vr.VINS(), vr.DNS(candidates=4)):
+    seen = set()
+    for threads in (1, 2, 4):
+        model = vr.MF(dim=12).fit(log, sampler, epochs=2, batch=2048, threads=threads, seed=3)
+        values = b"".join(model.tensors()[name].tobytes() for name in ("users", "items"))
+        seen.add(hashlib.sha256(values).hexdigest() + repr([record["loss"] for record in model.history]))
+    print(len(seen))
+"""
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "1", "1"]
+
+
+# ------------------------------------------------------------------------------------------------------- faults
+
+
+def log_of(seed=0):
+    return vr.datasets.synthetic(users=60, items=50, interactions=800, seed=seed)
+
+
+def fit(folder, log=None, epochs=2, **options):
+    options = {"sampler": vr.Uniform(), "checkpoint": folder, "resume": True, "checkpoint_seconds": 0, **options}
+    return vr.MF(dim=4).fit(log or log_of(), epochs=epochs, **options)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    fit(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def everything(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_run_folder_is_a_model(folder):
+    model = fit(folder)
+    loaded = vr.load(folder)
+    np.testing.assert_array_equal(loaded.item_table, model.item_table)
+    assert loaded.history.records == model.history.records
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"log": log_of(1)}, "log="),
+        ({"seed": 1}, "seed=0, not 1"),
+        ({"lr": 0.5}, r"lr=0\.003, not 0\.5"),
+        ({"sampler": vr.Popularity()}, "sampler="),
+        ({"optimizer": "sgd"}, "optimizer='adam', not 'sgd'"),
+    ],
+)
+def test_a_run_of_other_data_or_settings_is_refused(folder, options, words):
+    before = everything(folder)
+    with pytest.raises(SettingError, match=words):
+        fit(folder, epochs=4, **options)
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize("damage", ["truncate", "tamper", "remove", "pickle"])
+def test_a_damaged_run_is_refused(folder, damage):
+    path = folder / "tensors.safetensors"
+    content = path.read_bytes()
+    damaged = {
+        "truncate": content[: len(content) // 2],
+        "tamper": content[:-1] + bytes([content[-1] ^ 1]),
+        "remove": None,
+        "pickle": b"cos\nsystem\n(S'true'\ntR.",
+    }[damage]
+    path.unlink() if damaged is None else path.write_bytes(damaged)
+    before = everything(folder)
+    with pytest.raises(StorageError, match=r"tensors\.safetensors"):
+        fit(folder, epochs=4)
+    assert everything(folder) == before
+
+
+def test_a_newer_format_is_refused(folder):
+    meta = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps({**meta, "format": 99}))
+    before = everything(folder)
+    with pytest.raises(StorageError, match="format 99"):
+        fit(folder, epochs=4)
+    assert everything(folder) == before
+
+
+def test_a_plain_model_is_not_a_run(tmp_path):
+    vr.MF(dim=4).fit(log_of(), vr.Uniform(), epochs=1).save(tmp_path / "model")
+    before = everything(tmp_path / "model")
+    with pytest.raises(StorageError, match="without training state"):
+        fit(tmp_path / "model")
+    assert everything(tmp_path / "model") == before
+
+
+def test_a_folder_that_cannot_be_written_fails_before_training(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    epochs = []
+    with pytest.raises(StorageError, match="cannot be written"):
+        fit(tmp_path / "file" / "run", callbacks=[lambda record, model: epochs.append(record)])
+    assert epochs == []
+
+
+def test_a_full_disk_keeps_the_old_run(folder):
+    before = everything(folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # the system then refuses larger files
+    try:
+        with pytest.raises(StorageError, match="cannot be written"):
+            fit(folder, epochs=4)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert everything(folder) == before
+    assert len(fit(folder, epochs=4).history) == 4
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adagrad", "sgd"])
+def test_divergence_names_the_epoch_and_keeps_the_last_good_state(tmp_path, optimizer):
+    with pytest.raises(TrainingError, match=r"diverged in epoch \d+ .*lower lr \(now 10\)"):
+        fit(tmp_path / "run", lr=10.0, reg=0.0, optimizer=optimizer, epochs=200)
+    if (tmp_path / "run").exists():
+        assert np.isfinite(vr.load(tmp_path / "run").item_table).all()

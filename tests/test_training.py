@@ -1,0 +1,323 @@
+"""The trainer, with a toy model whose engine adds the learning rate to one number."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+
+import vitalrank as vr
+from vitalrank.checkpoint import read_folder
+from vitalrank.errors import SettingError, StorageError, TrainingError
+from vitalrank.models.base import Recommender
+from vitalrank.training import Trainer
+from vitalrank.training.history import History, Totals
+from vitalrank.training.progress import Bar
+from vitalrank.training.settings import TrainConfig
+
+LOG = vr.Interactions.from_arrays([0, 0, 1, 1, 2], [0, 1, 1, 2, 0])
+
+
+class ToyEngine:
+    def __init__(self, losses):
+        self.step = 0
+        self.losses = losses
+        self.rates = []
+        self.value = np.zeros(1, np.float32)
+        self.moment = np.zeros(1, np.float32)
+        self.at_batch = lambda: None
+
+    def values(self):
+        return {"value": self.value}
+
+    def state(self):
+        return {"moment": self.moment}
+
+    def load(self, values, state=None):
+        self.value[:] = values["value"]
+        if state is not None:
+            self.moment[:] = state["moment"]
+
+    def run_epoch(self, epoch, rate, pulse):
+        for share in (0.0, 0.5):
+            self.rates.append(rate(share))
+            self.step += 1
+            self.moment += self.step
+            self.value += self.moment
+            self.at_batch()
+        totals = Totals(positives=5, skipped=1, loss=4 * self.losses[epoch - 1], start_loss=4.0, tries=12, vanished=2)
+        pulse(totals)
+        return totals
+
+
+class Toy(Recommender):
+    def __init__(self, losses=(0.5,) * 20):
+        self.engine = ToyEngine(losses)
+        self.settled = 0
+        self.history = History()
+
+    def build(self, train, sampler, config):
+        self.train = train
+        return self.engine
+
+    def settle(self):
+        self.settled += 1
+
+    def scores(self, users, start, stop):
+        return np.zeros((len(users), stop - start), np.float32)
+
+    history_scores = similarities = restore = None
+
+    def settings(self):
+        return {}
+
+    def tensors(self):
+        return self.engine.values()
+
+
+Toy.__abstractmethods__ = frozenset()
+
+
+class Sampler:
+    def bind(self, train, seed):
+        return None
+
+    def __repr__(self):
+        return "Sampler()"
+
+
+@pytest.fixture
+def scripted_metric(monkeypatch):
+    """``evaluate`` gives these values, one after the other."""
+
+    def script(*values):
+        answers = iter(values)
+        monkeypatch.setattr("vitalrank.evaluation.evaluate", lambda *a, **k: {"ndcg@10": next(answers)})
+
+    return script
+
+
+def fit(model=None, valid=None, config=None, **options):
+    model = model or Toy()
+    history = Trainer(config or TrainConfig(epochs=4), **options).fit(model, LOG, Sampler(), valid)
+    return model, history
+
+
+def test_one_record_per_epoch():
+    model, history = fit()
+    assert [record["epoch"] for record in history] == [1, 2, 3, 4]
+    record = history[0]
+    assert (record["loss"], record["tries"], record["vanished"], record["skipped"]) == (0.5, 3.0, 0.5, 1)
+    assert record["unviolated"] is None
+    assert record["seconds"] >= 0
+    assert history.stopped == "finished"
+    assert model.history is history
+    assert model.settled == 1
+
+
+def test_the_history_as_a_frame_and_as_lines(tmp_path):
+    _, history = fit()
+    frame = history.to_frame()
+    assert frame["epoch"].tolist() == [1, 2, 3, 4]
+    text = history.to_jsonl(tmp_path / "h.jsonl")
+    assert (tmp_path / "h.jsonl").read_text() == text
+    assert [json.loads(line) for line in text.splitlines()] == history.records
+    with pytest.raises(StorageError, match="cannot be written"):
+        history.to_jsonl(tmp_path)
+
+
+def test_the_history_is_an_arrow_table_without_pandas(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    assert History([{"epoch": 1, "loss": 0.5}]).to_frame().to_pylist() == [{"epoch": 1, "loss": 0.5}]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("constant", [1, 1, 1, 1]),
+        ("linear", [1, 0.75, 0.5, 0.25]),
+        ("cosine", [1, 0.853553, 0.5, 0.146447]),
+    ],
+)
+def test_schedules(schedule, expected):
+    model, _ = fit(config=TrainConfig(epochs=2, lr=0.1, schedule=schedule))
+    assert model.engine.rates == pytest.approx([0.1 * x for x in expected], abs=1e-6)
+
+
+def test_the_best_epoch_is_restored(scripted_metric):
+    scripted_metric(0.1, 0.3, 0.2, 0.3)
+    model, history = fit(valid=LOG)
+    assert history.best_epoch == 2
+    assert [record["ndcg@10"] for record in history] == [0.1, 0.3, 0.2, 0.3]
+    two_epochs, _ = fit(config=TrainConfig(epochs=2))
+    assert model.engine.value == two_epochs.engine.value
+
+
+def test_patience_counts_evaluations_without_a_better_one(scripted_metric):
+    scripted_metric(0.1, 0.3, 0.2, 0.1, 0.9)
+    _, history = fit(valid=LOG, config=TrainConfig(epochs=9, patience=2))
+    assert (len(history), history.stopped, history.best_epoch) == (4, "patience", 2)
+
+
+def test_valid_every_and_always_at_the_end(scripted_metric):
+    scripted_metric(0.1, 0.2, 0.3)
+    _, history = fit(valid=LOG, config=TrainConfig(epochs=5, valid_every=2))
+    assert ["ndcg@10" in record for record in history] == [False, True, False, True, True]
+
+
+def test_callbacks_see_each_record_and_may_stop():
+    seen = []
+
+    def callback(record, model):
+        seen.append((record["epoch"], float(model.engine.value[0])))
+        return record["epoch"] == 2
+
+    model, history = fit(callbacks=[callback])
+    assert [epoch for epoch, _ in seen] == [1, 2]
+    assert seen[-1][1] == model.engine.value
+    assert history.stopped == "callback"
+
+
+@pytest.mark.parametrize("losses", [(0.5, np.nan), (0.5, np.inf), (0.5, 101.0)])
+def test_a_lost_epoch_stops_with_its_number(losses, tmp_path):
+    with pytest.raises(TrainingError, match=r"epoch 2 .*lower lr \(now 0.003\).*keeps epoch 1"):
+        fit(Toy(losses), checkpoint=tmp_path / "a", checkpoint_epochs=1)
+    assert read_folder(tmp_path / "a").meta["training"]["epoch"] == 1
+
+
+def test_values_that_are_not_finite_stop_too():
+    model = Toy()
+    model.engine.at_batch = lambda: model.engine.step == 4 and model.engine.value.fill(np.nan)
+    with pytest.raises(TrainingError, match=r"epoch 2 .*no checkpoint was asked for"):
+        fit(model)
+
+
+def test_ctrl_c_finishes_the_epoch_saves_and_says_how_to_resume(tmp_path):
+    model = Toy()
+    model.engine.at_batch = lambda: model.engine.step == 3 and signal.raise_signal(signal.SIGINT)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt, match=r"stopped after epoch 2, saved in .*a; resume with .*resume=True"):
+        fit(model, checkpoint=tmp_path / "a")
+    assert signal.getsignal(signal.SIGINT) is before
+    assert model.history.stopped == "interrupted"
+    assert model.settled == 1
+    resumed, history = fit(checkpoint=tmp_path / "a", resume=True)
+    assert resumed.engine.value == fit()[0].engine.value
+    assert len(history) == 4
+
+
+def test_a_second_ctrl_c_stops_at_once():
+    model = Toy()
+    model.engine.at_batch = lambda: signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        fit(model)
+    assert model.engine.step == 2
+
+
+def test_resuming_changes_nothing(tmp_path, scripted_metric):
+    config = TrainConfig(epochs=6, lr=0.1, schedule="cosine")
+    scripted_metric(0.1, 0.3, 0.2, 0.2, 0.2, 0.25, 0.2, 0.2, 0.2, 0.25)
+    whole, _ = fit(valid=LOG, config=config, checkpoint=tmp_path / "whole")
+    scripted_metric(0.1, 0.3, 0.2, 0.2, 0.2, 0.25)
+    for stop in (1, 4, 9):
+        model, history = fit(
+            valid=LOG,
+            config=config,
+            checkpoint=tmp_path / "parts",
+            resume=True,
+            callbacks=[lambda record, model, stop=stop: record["epoch"] == stop],
+        )
+    assert (len(history), history.best_epoch) == (6, 2)
+    assert model.engine.value == whole.engine.value
+    parts, undisturbed = ((tmp_path / name / "tensors.safetensors").read_bytes() for name in ("parts", "whole"))
+    assert parts == undisturbed
+
+
+def test_a_finished_run_resumes_to_itself(tmp_path):
+    fit(checkpoint=tmp_path / "a")
+    before = (tmp_path / "a" / "model.json").read_bytes()
+    model, history = fit(checkpoint=tmp_path / "a", resume=True)
+    assert model.engine.rates == []
+    assert len(history) == 4
+    assert (tmp_path / "a" / "model.json").read_bytes() == before
+
+
+def test_more_epochs_go_on_from_a_finished_run(tmp_path):
+    fit(checkpoint=tmp_path / "a", config=TrainConfig(epochs=2))
+    model, history = fit(checkpoint=tmp_path / "a", resume=True)
+    assert model.engine.value == fit()[0].engine.value
+    assert len(history) == 4
+
+
+def test_folders_are_written_every_so_many_epochs(tmp_path, monkeypatch):
+    written = []
+    from vitalrank.training.runs import RunFolder
+
+    write = RunFolder.write
+    monkeypatch.setattr(RunFolder, "write", lambda self, *a: (written.append(a[-1].epoch), write(self, *a)))
+    fit(checkpoint=tmp_path / "a", config=TrainConfig(epochs=5), checkpoint_epochs=2, checkpoint_seconds=None)
+    fit(checkpoint=tmp_path / "b", config=TrainConfig(epochs=3), checkpoint_seconds=0)
+    fit(checkpoint=tmp_path / "c", config=TrainConfig(epochs=3), checkpoint_seconds=None)
+    assert written == [2, 4, 5, 1, 2, 3, 3]
+
+
+def test_a_new_run_does_not_overwrite_an_old_one(tmp_path):
+    fit(checkpoint=tmp_path / "a")
+    with pytest.raises(StorageError, match="holds a run already; resume it"):
+        fit(checkpoint=tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"epochs": 0}, "epochs is 0; it must be a whole number of at least 1"),
+        ({"epochs": 2.0}, "epochs is 2.0"),
+        ({"batch": True}, "batch is True"),
+        ({"lr": 0.0}, "lr is 0.0; it must be a number above 0"),
+        ({"lr": float("nan")}, "lr is nan"),
+        ({"lr": "fast"}, "lr is 'fast'"),
+        ({"reg": -1.0}, "reg is -1.0; it must be a number of at least 0"),
+        ({"loss": "huber"}, "unknown loss 'huber'"),
+        ({"optimizer": "lion"}, "unknown optimizer 'lion'; choose one of adam, adagrad, sgd"),
+        ({"schedule": "step"}, "unknown schedule 'step'"),
+        ({"patience": 0}, "patience is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"metric": "ndcg"}, "metric 'ndcg' is not a name and a length"),
+    ],
+)
+def test_wrong_settings_are_named(settings, words):
+    with pytest.raises(SettingError, match=words):
+        TrainConfig(**settings)
+
+
+def test_wrong_options_are_named(tmp_path):
+    with pytest.raises(SettingError, match="resume needs a folder"):
+        fit(resume=True)
+    with pytest.raises(SettingError, match="checkpoint_epochs is 0"):
+        fit(checkpoint=tmp_path / "a", checkpoint_epochs=0)
+    empty = vr.Interactions.from_arrays([0], [0]).split_last(0.2)[1]
+    with pytest.raises(SettingError, match="training log is empty"):
+        Trainer().fit(Toy(), empty, Sampler())
+
+
+def test_the_bar_shows_what_matters_and_is_quiet_in_a_pipe(capsys):
+    fit()
+    assert capsys.readouterr().err == ""
+    with Bar(epochs=3, positives=10, show=True) as bar:
+        bar.epoch_begins(2)
+        bar.epoch_ends({"ndcg@10": 0.1234}, "ndcg@10")
+        bar._seen -= 1.0
+        bar.pulse(Totals(positives=5, loss=2.5, tries=20, vanished=1))
+    shown = capsys.readouterr().err
+    assert "epoch 2/3 loss 0.5000 tries 4.0 vanished 20%" in shown
+    assert "ndcg@10 0.1234" in shown
+
+
+def test_threads_are_as_before_after_training():
+    import numba
+
+    before = numba.get_num_threads()
+    inside = []
+    fit(config=TrainConfig(epochs=1, threads=1), callbacks=[lambda *a: inside.append(numba.get_num_threads()) or False])
+    assert inside == [1]
+    assert numba.get_num_threads() == before
