@@ -14,6 +14,11 @@ _HOMES = {
     "evaluate": "evaluation",
     "compare": "evaluation",
     "MF": "models",
+    "FPMC": "models",
+    "MARank": "models",
+    "CML": "models",
+    "IRGAN": "models",
+    "TorchRecommender": "models",
     "ItemKNN": "models",
     "MostPopular": "models",
     "load": "models",
@@ -37,7 +42,18 @@ _HOMES = {
     "TrainingError": "errors",
     "UnknownIdError": "errors",
 }
-_MODULES = ("datasets", "errors", "losses", "metrics", "models", "samplers", "serving")
+_MODULES = (
+    "analysis",
+    "comparing",
+    "datasets",
+    "errors",
+    "losses",
+    "metrics",
+    "models",
+    "report",
+    "samplers",
+    "serving",
+)
 
 __all__ = ["__version__", *sorted(_HOMES), *_MODULES]
 

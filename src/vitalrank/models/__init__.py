@@ -17,6 +17,11 @@ _HOMES = {
     "MostPopular": "mostpopular",
     "ItemKNN": "itemknn",
     "MF": "mf",
+    "FPMC": "fpmc",
+    "MARank": "marank",
+    "CML": "cml",
+    "IRGAN": "irgan",
+    "TorchRecommender": "own",
 }
 _BASES = {"Recommender": "base", "DotRecommender": "base"}
 
@@ -44,7 +49,7 @@ def model_class(name: str) -> type[Recommender]:
     """
     for known, module in _HOMES.items():
         if known.lower() == name.lower():
-            found: type[Recommender] = getattr(import_module(f"vitalrank.models.{module}"), known)
+            found: type[Recommender] = getattr(_module(module, known), known)
             return found
     raise SettingError(f"unknown model {name!r}; choose one of {', '.join(_HOMES)}.")
 
@@ -72,4 +77,13 @@ def __getattr__(name: str) -> Any:
     homes = _HOMES | _BASES
     if name not in homes:
         raise AttributeError(f"module 'vitalrank.models' has no attribute {name!r}")
-    return getattr(import_module(f"vitalrank.models.{homes[name]}"), name)
+    return getattr(_module(homes[name], name), name)
+
+
+def _module(module: str, wanted: str) -> Any:
+    try:
+        return import_module(f"vitalrank.models.{module}")
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        raise SettingError(f"{wanted} needs torch: pip install 'vitalrank[torch]'.") from missing

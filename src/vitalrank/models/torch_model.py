@@ -1,0 +1,192 @@
+"""What the torch models share: fit, serving in blocks, saving."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from vitalrank import serving
+from vitalrank.errors import SettingError
+from vitalrank.interactions import Interactions
+from vitalrank.models.base import Array, DotRecommender, Recommender
+from vitalrank.models.contexts import last_context
+from vitalrank.models.networks import DotNetwork, Network
+from vitalrank.models.torch_engine import TorchEngine, check_device, load_network, network_arrays
+from vitalrank.training.history import History
+from vitalrank.training.settings import TrainConfig
+
+if TYPE_CHECKING:
+    from vitalrank.training import Callback
+
+_BLOCK = 4096  # users encoded at once when serving
+_CONFIG = {field.name for field in fields(TrainConfig)}
+
+
+class FitOptions(TypedDict, total=False):
+    """Options of ``fit``: those of :class:`vitalrank.TrainConfig`, then those of :class:`vitalrank.Trainer`."""
+
+    epochs: int
+    lr: float
+    reg: float
+    loss: str
+    margin: float
+    optimizer: str
+    batch: int
+    negatives: int
+    schedule: str
+    patience: int | None
+    valid_every: int
+    metric: str
+    threads: int | None
+    seed: int
+    device: str
+    callbacks: Sequence[Callback]
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_epochs: int | None
+    checkpoint_seconds: float | None
+    resume: bool
+    progress: bool | None
+
+
+class Trained(Recommender):
+    """A recommender that the torch engine trains: a subclass gives its network."""
+
+    defaults: ClassVar[Mapping[str, Any]] = {}  # options of fit that differ from TrainConfig's
+
+    def __init__(self) -> None:
+        self.history = History()
+        self._network: Network | None = None
+        self._engine: TorchEngine | None = None
+
+    @property
+    def network(self) -> Network:
+        """The torch module behind the model."""
+        if self._network is None:
+            raise SettingError(self._unready())
+        return self._network
+
+    def _unready(self) -> str:
+        return f"{type(self).__name__} is not fitted yet: call fit(train) first."
+
+    @abstractmethod
+    def new_network(self, train: Interactions) -> Network:
+        """A network with initial values, drawn from torch's random numbers."""
+
+    def default_sampler(self, config: TrainConfig) -> Any:
+        """Where negatives come from unless ``fit`` is told."""
+        from vitalrank.samplers import VINS
+
+        return VINS()
+
+    def fit(
+        self,
+        train: Interactions,
+        sampler: Any = None,
+        *,
+        valid: Interactions | None = None,
+        **options: Unpack[FitOptions],
+    ) -> Self:
+        """Train on a log.
+
+        Parameters
+        ----------
+        train
+            The log.
+        sampler
+            Where negatives come from; by default ``VINS()``, or the model's own.
+        valid
+            A held-out part to pick the best epoch by.
+        **options
+            Those of :class:`vitalrank.TrainConfig` (``epochs``, ``lr``, ``seed``, ...) and of
+            :class:`vitalrank.Trainer` (``callbacks``, ``checkpoint``, ``resume``, ...).
+        """
+        from vitalrank.training import Trainer
+
+        given: dict[str, Any] = {**self.defaults, **options}
+        unknown = given.keys() - FitOptions.__annotations__.keys()
+        if unknown:
+            known = ", ".join(FitOptions.__annotations__)
+            raise SettingError(f"fit has no option {min(unknown)!r}; it has {known}.")
+        config = TrainConfig(**{name: value for name, value in given.items() if name in _CONFIG})
+        trainer = Trainer(config, **{name: value for name, value in given.items() if name not in _CONFIG})
+        trainer.fit(self, train, self.default_sampler(config) if sampler is None else sampler, valid)
+        return self
+
+    def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
+        """The engine that trains this model; the model serves its network from now on."""
+        check_device(config.device)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            self._network = self.new_network(train)
+        self._engine = TorchEngine(self._network, train, sampler, config)
+        self.train = train
+        return self._engine
+
+    def settle(self) -> None:
+        """Let go of the optimizer's state."""
+        if self._engine is not None:
+            self._engine.close()
+        self._engine = None
+        self.network.eval()
+
+    def encoded(self, users: Array) -> torch.Tensor:
+        """What the network makes of users and their last items."""
+        network = self.network
+        users = np.asarray(users, np.int64)
+        context = torch.from_numpy(last_context(self.train, users, network.length)) if network.length else None
+        with torch.no_grad():
+            return network.encode(torch.from_numpy(users), context)
+
+    def tensors(self) -> dict[str, Array]:
+        return network_arrays(self.network)
+
+    def record(self) -> dict[str, Any]:
+        return {"history": self.history.records}
+
+    def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
+        with torch.random.fork_rng(devices=[]):
+            self._network = self.new_network(self.train)
+        load_network(self._network, tensors)
+        self._network.eval()
+        self.history = History(record["history"])
+
+
+class TorchModel(Trained, DotRecommender):
+    """A torch model that scores with one dot product."""
+
+    @property
+    def network(self) -> DotNetwork:
+        network = super().network
+        assert isinstance(network, DotNetwork)
+        return network
+
+    def queries(self, users: Array) -> NDArray[np.float32]:
+        blocks = [self.encoded(users[start : start + _BLOCK]) for start in range(0, max(len(users), 1), _BLOCK)]
+        return np.asarray(torch.cat(blocks).numpy(), np.float32)
+
+    @property
+    def item_table(self) -> NDArray[np.float32]:
+        return np.ascontiguousarray(self.network.table().numpy(), np.float32)
+
+
+def solve_first_half(item_table: Array, second: Array, items: Array, reg: float) -> NDArray[np.float32]:
+    """The query ``[q ; second]`` of someone who touched ``items``: q is solved for, its other half is known."""
+    width = item_table.shape[1] - len(second)
+    known = item_table[:, width:] @ second  # (I,)
+    table = np.ascontiguousarray(np.column_stack([item_table[:, :width], known]), np.float32)
+    first = serving.solve_query(table, items, reg=reg, constant_columns=1)[:width]
+    return np.concatenate([first, second]).astype(np.float32)
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """A checked whole number."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
+        raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+    return int(value)

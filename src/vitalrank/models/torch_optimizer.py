@@ -1,0 +1,95 @@
+"""Optimizer steps on a network's parameters: touched rows of embeddings, and everything else as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from vitalrank.errors import SettingError
+from vitalrank.kernels.cpu.groups import Groups, new_groups
+from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
+from vitalrank.kernels.cpu.rows import Move, move_all, move_touched
+
+Array = NDArray[Any]
+
+
+class TableOptimizer:
+    """Adam, Adagrad or SGD in place, by the same kernels as matrix factorization.
+
+    A parameter with a sparse gradient moves by rows, those that the batch touched; its gradient is taken as it is.
+    The others move as a whole, by their gradient over the number of positives, clipped together.
+    """
+
+    def __init__(self, network: nn.Module, optimizer: str) -> None:
+        self._optimizer = optimizer
+        self._move = Move(OPTIMIZERS[optimizer].code)
+        self._parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
+        self._groups: dict[str, Groups] = {}
+        slots = OPTIMIZERS[optimizer].slots
+        self.state: dict[str, Array] = {}  # (R, s, d) each
+        for name, parameter in self._parameters.items():
+            if parameter.dtype != torch.float32 or parameter.device.type != "cpu" or not parameter.is_contiguous():
+                raise SettingError(f"parameter {name!r} must be contiguous float32 on the CPU to be trained.")
+            rows, width = _as_rows(parameter)
+            self.state[name] = np.zeros((rows, slots, width), np.float32)
+
+    def move(self, rate: float, step: int, positives: int, clip: float | None) -> dict[str, Tensor]:
+        """One step by the gradients, which are used up; returns the rows touched, by parameter."""
+        size = np.float32(step_size(self._optimizer, rate, step))
+        grown = {name: p for name, p in self._parameters.items() if p.grad is not None}
+        whole = {name: p for name, p in grown.items() if not _gradient(p).is_sparse}
+        _scale((_gradient(p) for p in whole.values()), 1.0 / positives, clip)
+        touched: dict[str, Tensor] = {}
+        for name, parameter in grown.items():
+            if name in whole:
+                self._move_whole(name, parameter, size)
+            else:
+                touched[name] = self._move_rows(name, parameter, size)
+            parameter.grad = None
+        return touched
+
+    def _move_whole(self, name: str, parameter: Tensor, size: np.float32) -> None:
+        rows, width = _as_rows(parameter)
+        pulls = _gradient(parameter).contiguous().numpy().reshape(rows, width)
+        move_all(self._move, size, pulls, _memory(parameter), self.state[name])
+
+    def _move_rows(self, name: str, parameter: Tensor, size: np.float32) -> Tensor:
+        gradient = _gradient(parameter)
+        places, pulls = gradient._indices()[0].numpy(), gradient._values().contiguous().numpy()
+        groups = self._groups.get(name)
+        if groups is None or len(groups.touched) < len(places):
+            groups = self._groups[name] = new_groups(len(parameter), len(places))
+        found = move_touched(self._move, size, places, pulls, _memory(parameter), self.state[name], groups)
+        return torch.from_numpy(groups.rows[:found].astype(np.int64))
+
+
+def _gradient(parameter: Tensor) -> Tensor:
+    assert parameter.grad is not None
+    return parameter.grad
+
+
+def _as_rows(parameter: Tensor) -> tuple[int, int]:
+    """Rows and columns a parameter of any shape is moved by."""
+    return (len(parameter), parameter[0].numel()) if parameter.dim() > 1 and len(parameter) else (1, parameter.numel())
+
+
+def _memory(parameter: Tensor) -> Array:
+    rows, width = _as_rows(parameter)
+    return parameter.detach().numpy().reshape(rows, 1, width)
+
+
+def _scale(gradients: Iterable[Tensor], factor: float, clip: float | None) -> None:
+    """Multiply all by ``factor``, then bring their common length down to ``clip``."""
+    gradients = list(gradients)
+    if not gradients:
+        return
+    length = float(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]).norm()) * factor
+    if clip is not None and length > clip:
+        factor *= clip / length
+    for gradient in gradients:
+        gradient.mul_(factor)

@@ -1,0 +1,197 @@
+"""Modules of the caller's: trained by any sampler, saved, loaded, attached again."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import vitalrank as vr
+from vitalrank.errors import SettingError
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return vr.datasets.synthetic(users=60, items=40, interactions=900, seed=1, sequence=0.5)
+
+
+class LastItem(nn.Module):
+    """A query from the user and the last item before."""
+
+    def __init__(self, n_users, n_items, dim=6):
+        super().__init__()
+        self.users, self.items = nn.Embedding(n_users, dim), nn.Embedding(n_items + 1, dim)
+
+    def forward(self, users, context):
+        return self.users(users) + self.items(context[:, 0] + 1)
+
+
+class Features(nn.Module):
+    """Item vectors from features of theirs."""
+
+    def __init__(self, n_items, dim=6):
+        super().__init__()
+        self.register_buffer("known", torch.eye(n_items))
+        self.linear = nn.Linear(n_items, dim)
+
+    def forward(self, ids):
+        return self.linear(self.known[ids])
+
+
+class Perceptron(nn.Module):
+    """Scores that are no dot product."""
+
+    def __init__(self, n_users, n_items, dim=6):
+        super().__init__()
+        self.users, self.items = nn.Embedding(n_users, dim), nn.Embedding(n_items, dim)
+        self.out = nn.Sequential(nn.Linear(2 * dim, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1))
+
+    def forward(self, users, ids):
+        vectors = self.items(ids)  # (B, C, d)
+        return self.out(torch.cat([self.users(users).unsqueeze(1).expand_as(vectors), vectors], -1)).squeeze(-1)
+
+
+def encoder(log):
+    return nn.Sequential(nn.Embedding(log.n_users, 6), nn.BatchNorm1d(6), nn.Linear(6, 6), nn.Dropout(0.1))
+
+
+MODELS = {
+    "embedding": lambda log: vr.TorchRecommender(encoder(log), nn.Embedding(log.n_items, 6)),
+    "parameter": lambda log: vr.TorchRecommender(encoder(log), nn.Parameter(0.1 * torch.randn(log.n_items, 6))),
+    "module": lambda log: vr.TorchRecommender(encoder(log), Features(log.n_items)),
+    "context": lambda log: vr.TorchRecommender(
+        LastItem(log.n_users, log.n_items), nn.Embedding(log.n_items, 6), length=1
+    ),
+    "score": lambda log: vr.TorchRecommender(score=Perceptron(log.n_users, log.n_items)),
+}
+
+
+def made(name, log):
+    torch.manual_seed(0)
+    return MODELS[name](log)
+
+
+@pytest.mark.parametrize("sampler", [vr.Uniform(), vr.VINS(), vr.SA(candidates=3), vr.PRIS(clusters=0)], ids=repr)
+@pytest.mark.parametrize("name", MODELS)
+def test_any_module_learns_with_any_sampler(name, log, sampler):
+    model = made(name, log).fit(log, sampler, epochs=10, lr=0.02, batch=128)
+    assert model.history[-1]["loss"] < model.history[0]["loss"]
+    ids, _ = model.recommend(log.user_ids[:3], n=4)
+    assert ids.shape == (3, 4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_early_stopping_checkpoints_and_exact_resume(name, log, tmp_path):
+    train, valid = log.split_last(0.2)
+    options = {"valid": valid, "epochs": 5, "lr": 0.01, "batch": 128, "patience": None}
+    whole = made(name, train).fit(train, vr.DNS(), **options)
+    stop = [lambda record, model: record["epoch"] == 2]
+    made(name, train).fit(train, vr.DNS(), checkpoint=tmp_path / "run", callbacks=stop, **options)
+    parts = made(name, train).fit(train, vr.DNS(), checkpoint=tmp_path / "run", resume=True, **options)
+    users = np.arange(train.n_users)
+    np.testing.assert_array_equal(parts.scores(users, 0, 40), whole.scores(users, 0, 40))
+    best = max(record["ndcg@10"] for record in whole.history)
+    assert vr.evaluate(whole, valid, at=10)["ndcg@10"] == pytest.approx(best)
+
+
+def modules_of(name, log):
+    network = made(name, log).network
+    return {"score": network.scorer} if name == "score" else {"encoder": network.encoder, "item_table": network.items}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_modules_are_attached_to_what_was_saved(name, log, tmp_path):
+    model = made(name, log).fit(log, vr.Uniform(), epochs=2)
+    model.save(tmp_path / "model")
+    again = vr.load(tmp_path / "model").attach(**modules_of(name, log))
+    assert type(again) is type(model)
+    users = np.arange(log.n_users)
+    np.testing.assert_array_equal(again.scores(users, 0, 40), model.scores(users, 0, 40))
+    assert again.history.records == model.history.records
+    again.fit(log, vr.Uniform(), epochs=1)
+
+
+def test_a_loaded_model_serves_its_vectors_without_the_modules(log, tmp_path):
+    model = made("context", log).fit(log, vr.Uniform(), epochs=2)
+    model.save(tmp_path / "model")
+    loaded = vr.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.recommend(log.user_ids)[0], model.recommend(log.user_ids)[0])
+    with pytest.raises(SettingError, match=r"give the modules to attach\(\) first"):
+        loaded.fit(log, vr.Uniform(), epochs=1)
+
+
+def test_a_loaded_scorer_asks_for_its_module(log, tmp_path):
+    made("score", log).fit(log, vr.Uniform(), epochs=1).save(tmp_path / "model")
+    with pytest.raises(SettingError, match=r"give the modules to attach\(\) first"):
+        vr.load(tmp_path / "model").recommend(log.user_ids[0])
+
+
+def test_other_modules_are_refused(log, tmp_path):
+    made("embedding", log).fit(log, vr.Uniform(), epochs=1).save(tmp_path / "model")
+    with pytest.raises(SettingError, match="not the modules that were saved"):
+        vr.load(tmp_path / "model").attach(LastItem(60, 40), nn.Embedding(40, 6))
+    with pytest.raises(SettingError, match="not the modules that were saved"):
+        vr.load(tmp_path / "model").attach(nn.Embedding(60, 6), nn.Embedding(40, 6))
+
+
+def test_a_run_is_not_resumed_with_other_modules(log, tmp_path):
+    made("embedding", log).fit(log, vr.Uniform(), epochs=1, checkpoint=tmp_path / "run")
+    other = vr.TorchRecommender(nn.Embedding(60, 6), nn.Embedding(40, 6))
+    with pytest.raises(SettingError, match="was trained with model='TorchRecommender"):
+        other.fit(log, vr.Uniform(), epochs=2, checkpoint=tmp_path / "run", resume=True)
+
+
+def test_a_parameter_is_trained_in_place_and_tables_are_given_back_as_they_were(log):
+    vectors = nn.Parameter(0.1 * torch.randn(log.n_items, 6))
+    before = vectors.detach().clone()
+    users = nn.Embedding(log.n_users, 6)
+    model = vr.TorchRecommender(users, vectors).fit(log, vr.Uniform(), epochs=1)
+    assert not torch.equal(vectors, before)
+    assert np.shares_memory(model.item_table, vectors.detach().numpy())
+    assert not users.sparse
+    assert users.weight.grad is None
+    assert not users._forward_hooks
+
+
+def test_only_touched_rows_of_an_embedding_move(log):
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(log.n_users, 6)
+
+        def forward(self, users):
+            return self.table(users // 2)
+
+    half = Half()
+    before = half.table.weight.detach().clone()
+    vr.TorchRecommender(half, nn.Embedding(log.n_items, 6)).fit(log, vr.Uniform(), epochs=3, reg=0.1)
+    assert torch.equal(half.table.weight[30:], before[30:])
+    assert not torch.equal(half.table.weight[:30], before[:30])
+
+
+def test_shapes_that_do_not_fit_the_log_are_named(log):
+    with pytest.raises(SettingError, match=r"item_table is \(39, 6\) and the encoder makes \(1, 6\) of one user"):
+        vr.TorchRecommender(encoder(log), nn.Embedding(39, 6)).fit(log)
+    with pytest.raises(SettingError, match=r"\(40, 5\) and the encoder makes \(1, 6\)"):
+        vr.TorchRecommender(encoder(log), nn.Embedding(40, 5)).fit(log)
+    with pytest.raises(SettingError, match="both an encoder and an item_table"):
+        vr.TorchRecommender(encoder(log))
+    with pytest.raises(SettingError, match="score= takes the place"):
+        vr.TorchRecommender(encoder(log), score=Perceptron(1, 1))
+    with pytest.raises(SettingError, match=r"'encoder\.weight' must be contiguous float32"):
+        vr.TorchRecommender(nn.Embedding(60, 6).double(), nn.Embedding(40, 6)).fit(log, vr.Uniform())
+
+
+def test_a_scorer_says_what_it_cannot_do(log):
+    model = made("score", log).fit(log, vr.Uniform(), epochs=1)
+    with pytest.raises(SettingError, match="cannot fold in"):
+        model.fold_in(log.item_ids[:2])
+    with pytest.raises(SettingError, match="no item vectors"):
+        model.similar_items(log.item_ids[0])

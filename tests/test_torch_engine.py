@@ -1,0 +1,222 @@
+"""The torch engine computes what the compiled one does, does it again the same way, and resumes exactly."""
+
+import subprocess
+import sys
+from dataclasses import fields
+from inspect import signature
+
+import numpy as np
+import pytest
+import torch
+
+import vitalrank as vr
+from vitalrank.errors import SettingError
+from vitalrank.training.settings import TrainConfig
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return vr.datasets.synthetic(users=40, items=30, interactions=400, seed=0)
+
+
+class Lookup(torch.nn.Embedding):
+    """A table with given values."""
+
+    def __init__(self, values):
+        super().__init__(*values.shape)
+        self.weight.data.copy_(torch.from_numpy(values))
+
+
+def initial_mf(log, dim, **options):
+    """Tables that ``vr.MF`` begins with."""
+    config = TrainConfig(**options)
+    engine = vr.MF(dim=dim).build(log, vr.Uniform().bind(log, seed=config.seed), config)
+    return {name: np.array(table) for name, table in engine.values().items()}
+
+
+# ------------------------------------------------------------------------------------------ against the other engine
+
+SAME = [
+    (vr.Uniform(), {"optimizer": "sgd", "lr": 0.1}),
+    (vr.Uniform(), {"optimizer": "adagrad", "lr": 0.1, "negatives": 3}),
+    (vr.Uniform(), {"optimizer": "adam", "reg": 0.0, "schedule": "cosine"}),
+    (vr.Popularity(), {"loss": "hinge", "margin": 0.5, "optimizer": "sgd", "lr": 0.05}),
+    (vr.DNS(candidates=3), {"loss": "cross_entropy", "negatives": 2}),
+    (vr.VINS(), {}),
+    (vr.LFMW(), {"optimizer": "adagrad", "lr": 0.1}),
+    (vr.SA(candidates=4), {}),
+    (vr.PRIS(candidates=4, clusters=0, detach=True), {}),
+    (vr.PRIS(candidates=4, clusters=0, detach=False), {}),
+]
+
+
+@pytest.mark.parametrize(("sampler", "options"), SAME, ids=repr)
+def test_matrix_factorization_in_torch_equals_the_compiled_one(log, sampler, options):
+    options = {"epochs": 3, "batch": 64, "lr": 0.02, "reg": 0.01, "seed": 5, "threads": 1, **options}
+    tables = initial_mf(log, 6, **options)
+    compiled = vr.MF(dim=6).fit(log, sampler, **options)
+    own = vr.TorchRecommender(Lookup(tables["users"]), Lookup(tables["items"])).fit(log, sampler, **options)
+    assert not np.allclose(own.item_table, tables["items"], atol=1e-3)
+    np.testing.assert_allclose(own.item_table, compiled.item_table, rtol=2e-3, atol=2e-5)
+    users = np.arange(log.n_users)
+    np.testing.assert_allclose(own.queries(users), compiled.queries(users), rtol=2e-3, atol=2e-5)
+    for mine, theirs in zip(own.history, compiled.history, strict=True):
+        assert mine.keys() == theirs.keys()
+        for name in mine.keys() - {"seconds"}:
+            assert mine[name] == (theirs[name] if theirs[name] is None else pytest.approx(theirs[name], rel=1e-3))
+
+
+def test_users_who_have_seen_everything_are_skipped_and_counted():
+    log = vr.Interactions.from_arrays([1, 1, 1, 2], [7, 8, 9, 7])
+    tables = initial_mf(log, 4)
+    own = vr.TorchRecommender(Lookup(tables["users"]), Lookup(tables["items"])).fit(log, vr.Uniform(), epochs=2)
+    assert [record["skipped"] for record in own.history] == [3, 3]
+    np.testing.assert_array_equal(own.queries(np.array([0]))[0], tables["users"][0])
+    assert not np.array_equal(own.queries(np.array([1]))[0], tables["users"][1])
+
+
+# ------------------------------------------------------------------------------------------ again, and after a stop
+
+MODELS = {
+    "FPMC": lambda: vr.FPMC(dim=4, length=2),
+    "MARank": lambda: vr.MARank(dim=4, length=3),
+    "CML": lambda: vr.CML(dim=4, covariance=0.1),
+}
+SAMPLERS = {"FPMC": vr.PRIS(candidates=3, clusters=5), "MARank": vr.VINS(), "CML": None}
+
+
+def fit(name, log, **options):
+    return MODELS[name]().fit(log, SAMPLERS[name], **{"epochs": 4, "batch": 64, "lr": 0.01, "threads": 1, **options})
+
+
+def bits(model):
+    return {name: array.tobytes() for name, array in model.tensors().items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_seed_gives_the_same_bits_and_leaves_the_callers_random_numbers_alone(name, log):
+    torch.manual_seed(3)
+    first = fit(name, log, seed=1)
+    state = torch.get_rng_state()
+    torch.manual_seed(3)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(99)
+    assert bits(fit(name, log, seed=1)) == bits(first)
+    assert bits(fit(name, log, seed=2)) != bits(first)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adagrad", "sgd"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_stopped_run_resumes_with_the_same_bits(name, log, tmp_path, optimizer):
+    train, valid = log.split_last(0.2)
+    options = {"valid": valid, "optimizer": optimizer, "schedule": "linear", "epochs": 4}
+    whole = fit(name, train, checkpoint=tmp_path / "whole", **options)
+    stop = [lambda record, model: record["epoch"] == 2]
+    fit(name, train, checkpoint=tmp_path / "parts", callbacks=stop, **options)
+    parts = fit(name, train, checkpoint=tmp_path / "parts", resume=True, **options)
+    assert bits(parts) == bits(whole)
+    names = [path / "tensors.safetensors" for path in (tmp_path / "parts", tmp_path / "whole")]
+    assert names[0].read_bytes() == names[1].read_bytes()
+    assert [record["epoch"] for record in parts.history] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_best_epoch_is_served(name, log):
+    train, valid = log.split_last(0.2)
+    model = fit(name, train, valid=valid, epochs=6, patience=2)
+    best = max(record["ndcg@10"] for record in model.history)
+    assert model.history[model.history.best_epoch - 1]["ndcg@10"] == best
+    assert vr.evaluate(model, valid, at=10)["ndcg@10"] == pytest.approx(best)
+
+
+def test_a_run_folder_is_a_model(log, tmp_path):
+    model = fit("MARank", log, checkpoint=tmp_path / "run")
+    users = np.arange(log.n_users)
+    np.testing.assert_array_equal(vr.load(tmp_path / "run").queries(users), model.queries(users))
+
+
+# ------------------------------------------------------------------------------------------ the network's own part
+
+
+def test_the_network_moves_by_the_clipped_mean_and_embeddings_by_the_sum(log):
+    def moved(clip):
+        torch.manual_seed(0)
+        encoder = torch.nn.Sequential(torch.nn.Embedding(log.n_users, 4), torch.nn.Linear(4, 4, bias=False))
+        model = vr.TorchRecommender(encoder, torch.nn.Embedding(log.n_items, 4), clip=clip)
+        before = {name: value.clone() for name, value in model.network.state_dict().items()}
+        model.fit(log, vr.Uniform(), epochs=1, batch=len(log), optimizer="sgd", lr=1.0, reg=0.0)
+        return {name: model.network.state_dict()[name] - value for name, value in before.items()}
+
+    free, clipped = moved(None), moved(1e-3)
+    layer = free["encoder.1.weight"]
+    torch.testing.assert_close(clipped["encoder.1.weight"], layer * 1e-3 / layer.norm())
+    torch.testing.assert_close(clipped["items.weight"], free["items.weight"])
+    # q = W e, so sum over users of e . dL/de equals the inner product of W and dL/dW: the sum is B times the mean.
+    torch.manual_seed(0)
+    rows = torch.nn.Embedding(log.n_users, 4).weight.detach()
+    weight = torch.nn.Linear(4, 4, bias=False).weight.detach()
+    by_rows = (rows * free["encoder.0.weight"]).sum()
+    torch.testing.assert_close(by_rows, (weight * layer).sum() * len(log), rtol=1e-3, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------------ wrong arguments
+
+
+def test_unknown_options_and_devices_are_refused(log):
+    with pytest.raises(SettingError, match="fit has no option 'learning_rate'; it has epochs, lr"):
+        vr.FPMC().fit(log, learning_rate=0.1)
+    with pytest.raises(SettingError, match="unknown device 'tpu'"):
+        vr.FPMC().fit(log, device="tpu")
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda: vr.FPMC(dim=0), "dim is 0"),
+        (lambda: vr.FPMC(length=1.5), r"length is 1\.5"),
+        (lambda: vr.MARank(dropout=1.0), r"dropout is 1\.0"),
+        (lambda: vr.MARank(orders=-1), "orders is -1"),
+        (lambda: vr.CML(covariance=-1.0), r"covariance is -1\.0"),
+    ],
+)
+def test_settings_are_checked(make, word):
+    with pytest.raises(SettingError, match=word):
+        make()
+
+
+def test_another_network_is_refused_on_load(tmp_path, log):
+    fit("FPMC", log, epochs=1).save(tmp_path / "a")
+    text = (tmp_path / "a" / "model.json").read_text()
+    (tmp_path / "a" / "model.json").write_text(text.replace('"dim": 4', '"dim": 5'))
+    with pytest.raises(vr.StorageError, match="does not hold a whole FPMC"):
+        vr.load(tmp_path / "a")
+
+
+def test_torch_is_imported_for_its_own_models_alone():
+    code = """
+import sys
+import vitalrank as vr
+
+log = vr.datasets.synthetic(users=20, items=15, interactions=100, seed=0)
+vr.evaluate(vr.MF(dim=4).fit(log, vr.SA(), epochs=1), log.split_last(0.2)[1])
+vr.models.model_names()
+assert "torch" not in sys.modules
+vr.FPMC
+assert "torch" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_fit_takes_every_option_of_the_settings_and_the_trainer():
+    from vitalrank.models.torch_model import FitOptions
+
+    known = {field.name for field in fields(TrainConfig)} | set(signature(vr.Trainer).parameters) - {"config"}
+    assert set(FitOptions.__annotations__) == known
