@@ -1,0 +1,86 @@
+"""The command line: parses, calls the library, prints."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+import typer.core
+
+import vitalrank
+from vitalrank.errors import VitalrankError
+
+
+class StoppedError(Exception):
+    """Ctrl-C, with what the library says about it: typer would turn it into a bare exit code."""
+
+
+class Commands(typer.core.TyperGroup):
+    """The commands, with their interrupts kept."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            raise StoppedError(str(stop)) from stop
+
+
+app = typer.Typer(
+    name="vitalrank",
+    cls=Commands,
+    help="Personalized ranking from an interaction log, trained on the negatives that still teach something.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"vitalrank {vitalrank.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Personalized ranking from an interaction log, trained on the negatives that still teach something."""
+
+
+def main() -> None:
+    """Run the command line: 0 done, 1 interrupted or failed, 2 a mistake that one line explains."""
+    from vitalrank.cli import compare, data, demo, doctor, inspect, runs
+
+    for commands in (demo, runs, compare, inspect, data, doctor):
+        commands.add_to(app)
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        # Not standalone: errors come back here, to be told in one line.
+        return int(app(standalone_mode=False) or 0)
+    except VitalrankError as error:
+        return _complain(str(error), 2)
+    except StoppedError as stop:
+        return _complain(str(stop) or "interrupted.", 1)
+    except BrokenPipeError:  # the reader of our output left, as `head` does
+        sys.stderr.close()
+        return 1
+    except Exception as error:
+        explain = getattr(error, "format_message", None)  # a mistyped command or option
+        if explain is None:
+            raise
+        return _complain(f"{explain()} See vitalrank --help.", 2)
+
+
+def _complain(message: str, code: int) -> int:
+    from rich.console import Console
+    from rich.markup import escape
+
+    Console(stderr=True).print(
+        f"[bold red]error:[/] {escape(' '.join(message.split()))}", soft_wrap=True, highlight=False
+    )
+    return code

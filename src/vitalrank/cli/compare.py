@@ -1,0 +1,179 @@
+"""``compare``: samplers, models and seeds on one log and one split, with tables and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vitalrank.training.settings import TrainConfig
+
+if TYPE_CHECKING:
+    from vitalrank.comparing import Entry, Outcome, Results
+    from vitalrank.training.history import Record
+
+
+def compare(
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="The log: .csv .tsv .jsonl .parquet .inter, also .gz/.zst.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the comparison; one that was stopped goes on there.")],
+    samplers: Annotated[
+        str, typer.Option(help="Names with commas: uni pop aobpr dns lfm-d lfm-w vins sa pris cml irgan.")
+    ] = "uni,dns,lfm-w,vins",
+    models: Annotated[str, typer.Option(help="Names with commas: mf fpmc marank cml itemknn mostpopular.")] = "mf",
+    seeds: Annotated[int, typer.Option(help="Runs of each, with seeds 0, 1, ...")] = 3,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME.SETTING=VALUE", help="Such as vins.beta=0.5 or mf.dim=32; repeatable."),
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Name of the user column.")] = None,
+    item: Annotated[str | None, typer.Option(help="Name of the item column.")] = None,
+    time: Annotated[str | None, typer.Option(help="Name of the time column.")] = None,
+    min_user: Annotated[int, typer.Option(help="Keep users with at least so many interactions.")] = 0,
+    min_item: Annotated[int, typer.Option(help="Keep items with at least so many interactions.")] = 0,
+    test: Annotated[float, typer.Option(help="Each user's last share, for the ranking.")] = 0.2,
+    valid: Annotated[float, typer.Option(help="Share of the rest that picks the epoch.")] = 0.1,
+    epochs: Annotated[int, typer.Option(help="Most passes over the log.")] = TrainConfig.epochs,
+    lr: Annotated[float, typer.Option(help="Learning rate.")] = TrainConfig.lr,
+    reg: Annotated[float, typer.Option(help="L2 weight, per occurrence.")] = TrainConfig.reg,
+    loss: Annotated[str, typer.Option(help="bpr, hinge or cross_entropy.")] = TrainConfig.loss,
+    hinge_margin: Annotated[float, typer.Option(help="Margin of the hinge loss.")] = TrainConfig.margin,
+    optimizer: Annotated[str, typer.Option(help="adam, adagrad or sgd.")] = TrainConfig.optimizer,
+    batch: Annotated[int, typer.Option(help="Positives per step.")] = TrainConfig.batch,
+    negatives: Annotated[int, typer.Option(help="Negatives per positive.")] = TrainConfig.negatives,
+    schedule: Annotated[str, typer.Option(help="constant, linear or cosine.")] = TrainConfig.schedule,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after so many evaluations without gain.")
+    ] = TrainConfig.patience,
+    valid_every: Annotated[int, typer.Option(help="Epochs between two evaluations.")] = TrainConfig.valid_every,
+    metric: Annotated[str, typer.Option(help="What picks the epoch and ranks.")] = TrainConfig.metric,
+    threads: Annotated[int | None, typer.Option(help="At most so many threads.")] = None,
+    device: Annotated[str, typer.Option(help="cpu.")] = TrainConfig.device,
+    keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep every trained model in the folder.")] = False,
+    on_bad: Annotated[str, typer.Option(help="A line that cannot be read: raise or skip.")] = "raise",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Train every model with every sampler and seed on one split of LOG, and rank them.
+
+    Writes results.csv, .json, .tex and .md and the page report.html. The same command again goes on after a stop.
+    """
+    import vitalrank as vr
+    from vitalrank.comparing import entries_of, run_comparison, write_tables
+    from vitalrank.report import write_report
+
+    config = TrainConfig(
+        epochs=epochs,
+        lr=lr,
+        reg=reg,
+        loss=loss,
+        margin=hinge_margin,
+        optimizer=optimizer,
+        batch=batch,
+        negatives=negatives,
+        schedule=schedule,
+        patience=patience,
+        valid_every=valid_every,
+        metric=metric,
+        threads=threads,
+        device=device,
+    )
+    made, makers = _choices(samplers, models, settings or [])
+    whole = vr.read(log, user=user, item=item, time=time, on_bad=on_bad).k_core(min_user, min_item)
+    runs = sum(1 if entry.sampler is None else seeds for entry in entries_of(made, makers))
+    with _follower(runs, epochs, quiet=json) as follow:
+        results = run_comparison(
+            whole, made, makers, seeds=seeds, config=config, test=test, valid=valid, out=out,
+            keep_models=keep_models, follow=follow,
+        )  # fmt: skip
+    results = replace(results, facts={**results.facts, "file": log.name})
+    write_tables(results, out)
+    page = write_report(results, out / "report.html", title=f"{log.name}: samplers compared")
+    _print(results, page, out, json)
+
+
+def _choices(samplers: str, models: str, settings: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Samplers and makers of models by name, each with the settings meant for it."""
+    from vitalrank.cli.choices import make, make_sampler
+    from vitalrank.errors import SettingError
+    from vitalrank.models import model_class
+
+    names, kinds = _names(samplers), _names(models)
+    given: dict[str, list[str]] = {name: [] for name in [*names, *kinds]}
+    for setting in settings:
+        name, dot, rest = setting.partition(".")
+        if not dot or "=" not in rest or "=" in name:
+            raise SettingError(f"--set {setting!r} is not NAME.SETTING=VALUE, such as vins.beta=0.5.")
+        if name not in given:
+            raise SettingError(f"--set {setting!r}: {name!r} is not compared; these are: {', '.join(given)}.")
+        given[name].append(rest)
+    made = {name: make_sampler(name, given[name]) for name in names}
+    makers = {name: partial(make, model_class(name), name, given[name]) for name in kinds}
+    for maker in makers.values():
+        maker()  # a wrong setting is told now
+    return made, makers
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+@contextmanager
+def _follower(runs: int, epochs: int, quiet: bool) -> Iterator[Callable[[Entry, int, Record | Outcome], None] | None]:
+    """A bar over the runs on a terminal, a line per finished run in a pipe, nothing if quiet."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from vitalrank.comparing import Outcome
+
+    console = Console(stderr=True)
+    if quiet:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=runs)
+
+        def follow(entry: Entry, seed: int, news: Record | Outcome) -> None:
+            name = f"{entry.label}, seed {seed}"
+            if isinstance(news, Outcome):
+                bar.update(task, advance=1, description=name)
+                console.print(f"{name}: done in {news.seconds:.1f} s", highlight=False)
+            else:
+                bar.update(task, description=f"{name}, epoch {news['epoch']} of {epochs}")
+
+        yield follow
+
+
+def _print(results: Results, page: Path, out: Path, json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from vitalrank.cli.choices import print_json
+    from vitalrank.comparing.tables import cells, flat
+    from vitalrank.report import summary_sentence
+
+    if json:
+        ranking = [flat(row) for row in results.rows]
+        print_json({"out": str(out), "report": str(page), "metric": results.metric, "ranking": ranking})
+        return
+    header, *rows = cells(results, narrow=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    for column, name in enumerate(header):
+        table.add_column(name, justify="left" if column == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    console.print(table)
+    console.print(f"\n{summary_sentence(results)}", highlight=False)
+    console.print(f"Tables and page: {page}", highlight=False, soft_wrap=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command()(compare)

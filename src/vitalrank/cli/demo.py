@@ -1,0 +1,154 @@
+"""``demo``: the whole story on the built-in log, in under a minute."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from vitalrank.comparing import Entry, Outcome, Results
+    from vitalrank.training.history import Record
+
+NAMES = ("uni", "pop", "dns", "lfm-w", "vins")
+
+
+@dataclass
+class Line:
+    """One sampler's standing in the live table."""
+
+    name: str
+    epoch: int = 0
+    loss: float | None = None
+    tries: float | None = None
+    seconds: float = 0.0
+    valid: float | None = None
+    test: float | None = None
+    tail: float | None = None
+
+    def cells(self) -> list[str]:
+        numbers = {
+            ".3f": [self.loss],
+            ".1f": [self.tries, self.seconds or None],
+            ".4f": [self.valid, self.test],
+            ".0%": [self.tail],
+        }
+        written = ["" if value is None else f"{value:{form}}" for form, values in numbers.items() for value in values]
+        return [self.name, str(self.epoch or ""), *written]
+
+
+def demo(
+    seed: Annotated[int, typer.Option(help="Of the log and of every draw.")] = 0,
+    epochs: Annotated[int, typer.Option(help="Epochs of each sampler.")] = 40,
+    out: Annotated[Path | None, typer.Option(help="Folder for page and models; a new one unless given.")] = None,
+) -> None:
+    """Train matrix factorization with five samplers on a made-up log, tell what came out, and draw it."""
+    import vitalrank as vr
+    from vitalrank.comparing import run_comparison
+    from vitalrank.report import write_report
+    from vitalrank.samplers import find_sampler
+
+    console = Console()
+    log = vr.datasets.synthetic(users=2000, items=1500, interactions=60_000, seed=seed)
+    size = f"{log.n_users:,} users, {log.n_items:,} items, {len(log):,} interactions"
+    console.print(f"A log with planted tastes and a long tail: {size}.", highlight=False)
+    console.print("Each user's last 20 % is the test; a tenth of the rest picks the epoch.", highlight=False)
+    console.print(
+        "The very first run also compiles its kernels, which takes longer than all the training.\n", style="dim"
+    )
+    folder = Path(tempfile.mkdtemp(prefix="vitalrank-demo-")) if out is None else out
+    config = vr.TrainConfig(epochs=epochs, patience=None)
+    samplers = {name: find_sampler(name)() for name in NAMES}
+    with _table(console, [Line(name) for name in NAMES]) as follow:
+        results = run_comparison(
+            log, samplers, {"mf": lambda: vr.MF(dim=32)}, seeds=[seed], config=config, out=folder, keep_models=True,
+            follow=follow,
+        )  # fmt: skip
+    page = write_report(results, folder / "report.html", title="The vitalrank demo: five negative samplers on one log")
+    best = results.rows[0].label
+    model = folder / "runs" / f"{best}-seed{seed}"
+    _recommend(console, vr.load(model), best)
+    for sentence in lessons(results):
+        console.print(sentence, highlight=False)
+    console.print(f"\nThe page with all of it: {page.resolve()}", soft_wrap=True, highlight=False)
+    console.print(f"One run more closely: vitalrank inspect {model}", soft_wrap=True, highlight=False)
+    console.print("Your own log: vitalrank compare LOG --out runs/cmp", highlight=False)
+
+
+def lessons(results: Results) -> list[str]:
+    """Three sentences, each from the numbers of this very run."""
+    from vitalrank.comparing.results import paired_p
+    from vitalrank.comparing.tables import p_text
+    from vitalrank.report import summary_sentence
+
+    runs = {row.label: row.runs[0] for row in results.rows}
+    vins, uniform, warp = runs["vins"], runs["uni"], runs["lfm-w"]
+    gain = vins.metrics[results.metric] - uniform.metrics[results.metric]
+    p = p_text(paired_p(vins.per_user, uniform.per_user))
+    tails = [run.inspection["exposure"]["tail"] for run in (vins, uniform)]
+    return [
+        f"Quality: {summary_sentence(results)}",
+        f"Hard negatives: vins against uni is {gain:+.4f} NDCG@10 (paired p {'' if '<' in p else '= '}{p}), and in the "
+        f"last epoch it took {vins.records[-1]['tries']:.1f} tries to find one, lfm-w {warp.records[-1]['tries']:.1f}.",
+        f"Popularity: tail items, a third of the log, get {tails[0]:.0%} of the places with vins and {tails[1]:.0%} "
+        "with uni.",
+    ]
+
+
+@contextmanager
+def _table(console: Console, lines: Sequence[Line]) -> Iterator[Callable[[Entry, int, Record | Outcome], None]]:
+    """A table that follows the training on a terminal, and is printed once in a pipe."""
+    from vitalrank.comparing import Outcome
+
+    by_name = {line.name: line for line in lines}
+    live = Live(_drawn(lines), console=console, refresh_per_second=8) if console.is_terminal else None
+
+    def follow(entry: Entry, seed: int, news: Record | Outcome) -> None:
+        line = by_name[entry.label]
+        if isinstance(news, Outcome):
+            line.test, line.tail = news.metrics["ndcg@10"], news.inspection["exposure"]["tail"]
+            line.seconds = news.seconds
+        last = news.records[-1] if isinstance(news, Outcome) else news
+        line.epoch, line.loss, line.tries = last["epoch"], last["loss"], last["tries"]
+        line.valid = last.get("ndcg@10", line.valid)
+        if not isinstance(news, Outcome):
+            line.seconds += news["seconds"]
+        if live is not None:
+            live.update(_drawn(lines))
+
+    if live is None:
+        yield follow
+        console.print(_drawn(lines))
+        return
+    with live:
+        yield follow
+
+
+def _drawn(lines: Sequence[Line]) -> Table:
+    table = Table(title="NDCG@10 by negative sampler (matrix factorization, dim 32)", title_justify="left")
+    table.add_column("sampler")
+    for name in ("epoch", "loss", "tries", "seconds", "valid", "test", "tail in lists"):
+        table.add_column(name, justify="right")
+    for line in lines:
+        table.add_row(*line.cells())
+    return table
+
+
+def _recommend(console: Console, model: Any, name: str) -> None:
+    user = model.train.user_ids[0]
+    ids, scores = model.recommend([user], n=5)
+    picks = ", ".join(f"{item} ({score:.2f})" for item, score in zip(ids[0], scores[0], strict=True))
+    console.print(f"\nFor user {user} the model trained with {name} recommends items {picks}.\n", highlight=False)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command()(demo)

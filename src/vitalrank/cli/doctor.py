@@ -1,0 +1,117 @@
+"""``doctor``: runs every kernel on a toy problem and says what works here."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from importlib import metadata
+
+import typer
+
+OPTIONAL = {"torch": "torch", "optuna": "tune", "matplotlib": "report", "scikit-learn": "report"}
+
+
+def doctor() -> None:
+    """Check this installation: versions, threads, every sampler and model on a toy log, disk."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=True, box=None, pad_edge=False)
+    for column in ("check", "", "detail"):
+        table.add_column(column)
+    failed = False
+    for name, check in _checks():
+        try:
+            mark, detail = "[green]ok[/]", check()
+        except Exception as error:
+            mark, detail, failed = "[red]fails[/]", f"{type(error).__name__}: {error}", True
+        table.add_row(name, mark, detail)
+    Console().print(table)
+    raise typer.Exit(1 if failed else 0)
+
+
+def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
+    from vitalrank.samplers import SAMPLERS
+
+    yield "python", lambda: f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    yield "packages", _packages
+    yield "threads", _threads
+    yield "optional", _optional
+    yield "disk", _disk
+    for name in SAMPLERS:
+        yield f"sampler {name}", lambda name=name: _sampler(name)  # type: ignore[misc]
+    yield "mf training", _training
+    yield "save and load", _storage
+
+
+def _packages() -> str:
+    names = ("vitalrank", "numpy", "scipy", "numba", "pyarrow", "safetensors")
+    return ", ".join(f"{name} {metadata.version(name)}" for name in names)
+
+
+def _threads() -> str:
+    import numba
+
+    return f"{numba.get_num_threads()} for the kernels"
+
+
+def _optional() -> str:
+    found = []
+    for package, extra in OPTIONAL.items():
+        try:
+            found.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            found.append(f"no {package} (pip install 'vitalrank\\[{extra}]')")
+    return ", ".join(found)
+
+
+def _disk() -> str:
+    place = tempfile.gettempdir()
+    return f"{shutil.disk_usage(place).free / 2**30:.0f} GiB free in {place}"
+
+
+def _sampler(name: str) -> str:
+    import numpy as np
+
+    import vitalrank as vr
+    from vitalrank.samplers import find_sampler
+
+    log = vr.datasets.synthetic(users=40, items=50, interactions=400, seed=0)
+    table = np.random.default_rng(0).normal(size=(log.n_items, 8))
+    bound = find_sampler(name)().bind(log, seed=0)
+    draw = bound(
+        table[: log.n_users] if log.n_users <= log.n_items else table[[0]],
+        table,
+        np.arange(log.n_users),
+        log.items[log.indptr[:-1]],
+    )
+    seen = np.asarray(log.csr[np.arange(log.n_users)[:, None], np.maximum(draw.ids, 0)].todense())
+    if (seen[draw.ids >= 0] > 0).any():
+        raise RuntimeError("drew an item that was seen")
+    return f"{draw.tries.mean():.1f} tries"
+
+
+def _training() -> str:
+    import vitalrank as vr
+
+    log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
+    train, test = log.split_last(0.2)
+    model = vr.MF(dim=8).fit(train, sampler=vr.VINS(), epochs=20, seed=0, progress=False)
+    return f"ndcg@10 {vr.evaluate(model, test, at=10)['ndcg@10']:.3f} on a toy log"
+
+
+def _storage() -> str:
+    import vitalrank as vr
+
+    log = vr.datasets.synthetic(users=40, items=50, interactions=400, seed=0)
+    with tempfile.TemporaryDirectory() as folder:
+        vr.MostPopular().fit(log).save(f"{folder}/model")
+        vr.load(f"{folder}/model")
+    return "a model went to disk and came back"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command()(doctor)

@@ -1,0 +1,85 @@
+"""``inspect``: what training did to a run's items, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from vitalrank.analysis import Inspection
+
+
+def inspect(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")],
+    n: Annotated[int, typer.Option(help="Length of the lists.")] = 10,
+    sample: Annotated[int, typer.Option(help="Most users to make lists for.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Of the samples.")] = 0,
+    threads: Annotated[int | None, typer.Option(help="At most so many threads.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show a run's imbalance, gradients, norms, frequency clustering and exposure, and say which knob to turn."""
+    import vitalrank as vr
+    from vitalrank.analysis import inspect_model
+    from vitalrank.cli.choices import print_json
+
+    model = vr.load(run)
+    parts = [part for name, part in model.held_out.items() if name == "valid"]
+    found = inspect_model(model, n, exclude=parts, sample=sample, seed=seed, threads=threads)
+    if json:
+        print_json({"run": str(run), "model": repr(model), **found.to_dict()})
+        return
+    _print(model, found)
+
+
+def _print(model: Any, found: Inspection) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console.print(f"{model!r} on {model.train!r}, {found.epochs} epochs\n", highlight=False)
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value, meaning in _rows(found):
+        table.add_row(name, value, f"[dim]{meaning}[/]")
+    console.print(table)
+    if found.advice:
+        console.print("\nAdvice", style="bold")
+    for sentence in found.advice:
+        console.print(f"- {sentence}", highlight=False)
+
+
+def _rows(found: Inspection) -> Iterator[tuple[str, str, str]]:
+    shown = found.exposure
+    meaning = "by formula: min, median, max over items"
+    for beta, values in found.imbalance_by_beta.items():
+        yield f"imbalance, beta {beta:g}", _range(values), meaning
+        meaning = ""
+    if found.imbalance_counted:
+        yield "imbalance, counted", _range(found.imbalance_counted), "in the last epoch"
+    if found.tries is not None:
+        yield "tries", f"{found.tries:.1f}", "draws per negative in the last epoch"
+    if found.unviolated is not None:
+        yield "searches in vain", f"{found.unviolated:.1%}", "nothing within the margin in kappa draws"
+    if found.vanished is not None:
+        yield "vanished gradients", f"{found.vanished:.1%}", "positives that teach nothing any more"
+    if found.norm_correlation is not None:
+        yield "norm against degree", f"{found.norm_correlation:+.2f}", "Spearman's correlation over items"
+    if found.clustering is not None:
+        telling = f"neighbours tell the degree class of {found.clustering.accuracy:.0%}; chance is a third"
+        yield "frequency clustering", f"{found.clustering.score:.2f}", f"0 chance, 1 complete: {telling}"
+    bands = f"{shown.head:.0%} / {shown.middle:.0%} / {shown.tail:.0%}"
+    yield "head / middle / tail", bands, f"of the places in lists of {shown.n}; a third each in the log"
+    yield "mean degree shown", f"{shown.mean_degree:.1f}", f"{shown.log_degree:.1f} in the log"
+    yield "coverage", f"{shown.coverage:.1%}", "of the catalogue is shown to someone"
+    yield "Gini of exposure", f"{shown.gini:.3f}", "0 all items alike, 1 a single one"
+
+
+def _range(values: dict[str, float]) -> str:
+    return f"{values['min']:.3g} / {values['median']:.3g} / {values['max']:.3g}"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command()(inspect)

@@ -1,0 +1,9 @@
+"""Samplers, models and seeds compared on one log and one split."""
+
+from vitalrank.comparing.outcomes import Outcome
+from vitalrank.comparing.planning import Entry, entries_of
+from vitalrank.comparing.results import Results, Row
+from vitalrank.comparing.running import run_comparison
+from vitalrank.comparing.tables import FORMATS, write_tables
+
+__all__ = ["FORMATS", "Entry", "Outcome", "Results", "Row", "entries_of", "run_comparison", "write_tables"]

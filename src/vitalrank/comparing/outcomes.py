@@ -1,0 +1,89 @@
+"""One finished run: what it scored and what it did, in memory and on disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from vitalrank.errors import SettingError, StorageError
+from vitalrank.training.history import Record
+
+PER_USER = "per_user"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one model, trained with one sampler and one seed, came to."""
+
+    label: str
+    model: str  # as its repr says
+    sampler: str | None  # as its repr says; None for a model without one
+    seed: int
+    metrics: dict[str, float]  # on the test part
+    bands: dict[str, float]  # what hits on head, middle and tail items add to the metric that ranks
+    records: list[Record]  # the history
+    best_epoch: int | None
+    seconds: float  # of training
+    inspection: dict[str, Any]  # see vitalrank.analysis.Inspection
+    picture: dict[str, Any] | None = None  # see vitalrank.analysis.Picture
+    per_user: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # the metric that ranks, by test user
+
+    @property
+    def tries(self) -> float | None:
+        """Mean draws per negative over all epochs."""
+        tries = [record["tries"] for record in self.records if record.get("tries") is not None]
+        return float(np.mean(tries)) if tries else None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for a finished run to stand for a planned one."""
+        return {"model": self.model, "sampler": self.sampler, "seed": self.seed}
+
+
+def write_outcome(outcome: Outcome, path: Path) -> None:
+    """Write an outcome as ``path`` (JSON) with the per-user values beside it; the JSON comes last, whole or not."""
+    plain = {name: value for name, value in asdict(outcome).items() if name != PER_USER}
+    values = path.with_suffix(".safetensors")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = values.with_name(values.name + ".part")
+        save_file({PER_USER: outcome.per_user}, draft)
+        draft.replace(values)
+    except (OSError, SafetensorError) as error:
+        raise StorageError(f"{values}: cannot be written ({error}); free space or choose another folder.") from error
+    write_text(path, json.dumps(plain))
+
+
+def read_outcome(path: Path, expected: dict[str, Any]) -> Outcome | None:
+    """The outcome at ``path``, or None if there is none yet; another one than expected is an error."""
+    if not path.is_file():
+        return None
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        outcome = Outcome(**plain, per_user=load_file(path.with_suffix(".safetensors"))[PER_USER])
+    except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
+        raise StorageError(f"{path}: not a whole result ({error}); remove it to run it again.") from error
+    for name, value in expected.items():
+        if outcome.identity[name] != value:
+            raise SettingError(
+                f"{path}: is of {name} {outcome.identity[name]}, not {value}; choose another folder or remove it."
+            )
+    return outcome
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file whole or not at all."""
+    draft = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be written ({error}); free space or choose another folder.") from error

@@ -1,0 +1,110 @@
+"""What is to be compared: entries, seeds, settings, and the checks before anything runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from typing import Any
+
+from vitalrank.errors import SettingError
+from vitalrank.interactions import Interactions
+from vitalrank.samplers import Sampler
+from vitalrank.training.settings import TrainConfig
+
+_PACKAGES = ("vitalrank", "numpy", "scipy", "numba")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a comparison: how to make the model, and the sampler it is trained with, if any."""
+
+    label: str
+    make: Callable[[], Any]
+    sampler: Sampler | None = None
+
+
+def entries_of(samplers: Mapping[str, Sampler], models: Mapping[str, Callable[[], Any]]) -> list[Entry]:
+    """Every model with every sampler; a model that is not trained with one stands alone.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> models = {"mf": lambda: vr.MF(dim=8), "popular": vr.MostPopular}
+    >>> [entry.label for entry in entries_of({"uni": vr.Uniform(), "vins": vr.VINS()}, models)]
+    ['mf uni', 'mf vins', 'popular']
+    """
+    trained = [name for name, make in models.items() if _is_trained(make())]
+    entries = []
+    for name, make in models.items():
+        if name not in trained:
+            entries.append(Entry(name, make))
+            continue
+        for key, sampler in samplers.items():
+            entries.append(Entry(key if len(models) == 1 else f"{name} {key}", make, sampler))
+    return entries
+
+
+def facts_of(log: Interactions, config: TrainConfig, test: float, valid: float, seeds: Sequence[int]) -> dict[str, Any]:
+    """Log, split, settings and versions: what it takes to repeat a comparison."""
+    training = {name: value for name, value in asdict(config).items() if name not in ("seed", "threads")}
+    return {
+        "log": {
+            "users": log.n_users,
+            "items": log.n_items,
+            "interactions": len(log),
+            "fingerprint": log.fingerprint,
+        },
+        "split": {"test": test, "valid": valid},
+        "training": training,
+        "seeds": list(seeds),
+        "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}},
+        "machine": {"system": f"{platform.system()} {platform.machine()}", "cores": os.cpu_count()},
+    }
+
+
+def fitting(config: TrainConfig, model: Any) -> TrainConfig:
+    """The settings, with the model's own defaults (CML's hinge loss, say) where they are still the library's."""
+    own = getattr(model, "defaults", {})
+    usual = TrainConfig()
+    untouched = {name: value for name, value in own.items() if getattr(config, name) == getattr(usual, name)}
+    return replace(config, **untouched)
+
+
+def _is_trained(model: Any) -> bool:
+    return hasattr(model, "build")
+
+
+def seeds_of(seeds: int | Sequence[int]) -> list[int]:
+    """How many, or which, as a list."""
+    chosen = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise SettingError(f"seeds={seeds!r}: give at least one, each once.")
+    return chosen
+
+
+def check(entries: Sequence[Entry], test: float, valid: float) -> None:
+    """Refuse what cannot be compared."""
+    if not entries:
+        raise SettingError("nothing to compare; name at least one sampler, or a model without one.")
+    slugs = [slug(entry.label) for entry in entries]
+    for name, entry in zip(slugs, entries, strict=True):
+        if slugs.count(name) > 1:
+            raise SettingError(f"two entries would share the name {entry.label!r}; rename one.")
+    for name, share in (("test", test), ("valid", valid)):
+        if not share > 0:
+            raise SettingError(f"{name}={share!r}: a comparison needs that part; give a share above 0.")
+
+
+def slug(label: str) -> str:
+    """A label as a file name.
+
+    Examples
+    --------
+    >>> slug("mf LFM-W")
+    'mf-lfm-w'
+    """
+    return re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-.") or "run"

@@ -1,0 +1,231 @@
+"""Run what is to be compared, one after the other; what is finished is not run again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vitalrank.analysis import Counted, inspect_model, picture
+from vitalrank.comparing.outcomes import Outcome, read_outcome, write_outcome, write_text
+from vitalrank.comparing.planning import Entry, check, entries_of, facts_of, fitting, seeds_of, slug
+from vitalrank.comparing.results import Results
+from vitalrank.datasets import synthetic
+from vitalrank.errors import SettingError, StorageError, VitalrankError
+from vitalrank.evaluation import evaluate
+from vitalrank.interactions import Interactions
+from vitalrank.models.base import DotRecommender
+from vitalrank.samplers import Sampler
+from vitalrank.training import TrainConfig, Trainer
+from vitalrank.training.history import Record
+
+PLAN = "comparison.json"
+_SHOWN = 400  # items of a picture
+
+
+# Told of each epoch (its record) and of each finished run (its outcome).
+Follower = Callable[[Entry, int, Record | Outcome], None]
+
+
+def run_comparison(
+    log: Interactions,
+    samplers: Mapping[str, Sampler],
+    models: Mapping[str, Callable[[], Any]] | None = None,
+    *,
+    seeds: int | Sequence[int] = 3,
+    config: TrainConfig | None = None,
+    test: float = 0.2,
+    valid: float = 0.1,
+    out: str | os.PathLike[str] | None = None,
+    keep_models: bool = False,
+    follow: Follower | None = None,
+) -> Results:
+    """Train every model with every sampler and every seed on one split, and rank them on the test part.
+
+    The epoch of each run is picked on the validation part; the test part is read once per run. Seconds are of
+    training alone, compiling left out; the draws are counted for the imbalance values, which costs all alike.
+
+    Parameters
+    ----------
+    log
+        The log; each user's last ``test`` share is held out, and ``valid`` of the rest.
+    samplers
+        Samplers by the names to show.
+    models
+        Functions that make a model, by name; ``{"mf": MF}`` unless given.
+    seeds
+        How many, or which. A model without a sampler runs once.
+    config
+        Training settings; its ``metric`` ranks. The seed is replaced, and where a setting is the library's default
+        a model with a default of its own takes that.
+    out
+        Folder to keep finished runs in; a comparison that was stopped goes on there, also inside a run. None keeps
+        nothing.
+    keep_models
+        Keep each trained model in the folder.
+    follow
+        Told of each epoch and each finished run.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
+    >>> samplers = {"uni": vr.Uniform(), "vins": vr.VINS()}
+    >>> results = run_comparison(log, samplers, seeds=1, config=vr.TrainConfig(epochs=2))
+    >>> sorted(row.label for row in results.rows)
+    ['uni', 'vins']
+    """
+    from vitalrank.models import MF
+
+    config = config or TrainConfig()
+    entries = entries_of(samplers, models or {"mf": MF})
+    chosen = seeds_of(seeds)
+    check(entries, test, valid)
+    job = _Job(config, dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True)))
+    facts = facts_of(log, config, test, valid, chosen)
+    store = None if out is None else _Store(Path(out), keep_models)
+    if store is not None:
+        store.open(facts)
+    plan = [(entry, seed) for entry in entries for seed in (chosen if entry.sampler is not None else chosen[:1])]
+    outcomes: list[Outcome] = []
+    for entry, seed in plan:
+        try:
+            outcome = job.run(entry, seed, store, follow, show=seed == chosen[0])
+        except KeyboardInterrupt as stop:
+            kept = "" if store is None else f" in {store.path}; the same again goes on"
+            raise KeyboardInterrupt(f"stopped; {len(outcomes)} of {len(plan)} runs are finished{kept}.") from stop
+        outcomes.append(outcome)
+        if follow is not None:
+            follow(entry, seed, outcome)
+    return Results(config.metric, tuple(outcomes), facts)
+
+
+@dataclass(frozen=True)
+class _Store:
+    """The folder of a comparison."""
+
+    path: Path
+    keep_models: bool
+
+    def open(self, facts: Mapping[str, Any]) -> None:
+        """Start the folder, or make sure that it is of the same comparison."""
+        place = self.path / PLAN
+        asked = {name: facts[name] for name in ("log", "split", "training")}
+        if not place.is_file():
+            write_text(place, json.dumps(asked, indent=2))
+            return
+        try:
+            found = json.loads(place.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise StorageError(f"{place}: cannot be read ({error}); choose another folder.") from error
+        for part, values in asked.items():
+            for name, value in values.items():
+                there = found.get(part, {}).get(name)
+                if there != value:
+                    raise SettingError(
+                        f"{self.path}: holds a comparison with {name} {there}, not {value}; "
+                        "choose another folder, or ask for the same to go on."
+                    )
+
+    def place(self, entry: Entry, seed: int) -> Path:
+        return self.path / "runs" / f"{slug(entry.label)}-seed{seed}"
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What all runs share."""
+
+    config: TrainConfig
+    parts: dict[str, Interactions]
+
+    def run(self, entry: Entry, seed: int, store: _Store | None, follow: Follower | None, show: bool) -> Outcome:
+        """The outcome of one run: read if it is finished, else trained and written."""
+        model = entry.make()
+        sampler = None if entry.sampler is None else repr(entry.sampler)
+        folder = None if store is None else store.place(entry, seed)
+        file = None if folder is None else folder.with_name(folder.name + ".json")
+        done = None if file is None else read_outcome(file, {"model": repr(model), "sampler": sampler, "seed": seed})
+        if done is not None:
+            return done
+        model.held_out = {name: self.parts[name] for name in ("valid", "test")}
+        seconds = self._train(model, entry, seed, folder, follow)
+        outcome = self._measure(model, entry, seed, seconds, show)
+        if file is not None and folder is not None and store is not None:
+            if store.keep_models and entry.sampler is None:
+                model.save(folder)
+            write_outcome(outcome, file)
+            if not store.keep_models:
+                shutil.rmtree(folder, ignore_errors=True)
+        return outcome
+
+    def _train(self, model: Any, entry: Entry, seed: int, folder: Path | None, follow: Follower | None) -> float:
+        if entry.sampler is None:
+            began = time.perf_counter()
+            model.fit(self.parts["train"])
+            return time.perf_counter() - began
+        _warm_up(entry.make(), entry.sampler, self.config)
+        counted = Counted(entry.sampler)
+
+        def tell(record: Record, model: Any) -> None:
+            if follow is not None:
+                follow(entry, seed, record)
+
+        trainer = Trainer(
+            replace(fitting(self.config, model), seed=seed),
+            callbacks=[counted.follow, tell],
+            checkpoint=folder,
+            resume=folder is not None,
+            progress=False,
+        )
+        history = trainer.fit(model, self.parts["train"], counted, self.parts["valid"])
+        return float(sum(record["seconds"] for record in history))
+
+    def _measure(self, model: Any, entry: Entry, seed: int, seconds: float, show: bool) -> Outcome:
+        metric, threads = self.config.metric, self.config.threads
+        _, length = self.config.measure()
+        result = evaluate(
+            model, self.parts["test"], at=length, exclude=self.parts["valid"], by="popularity", threads=threads
+        )
+        found = inspect_model(model, length, exclude=[self.parts["valid"]], threads=threads)
+        history = getattr(model, "history", None)
+        return Outcome(
+            label=entry.label,
+            model=repr(model),
+            sampler=None if entry.sampler is None else repr(entry.sampler),
+            seed=seed,
+            metrics=dict(result),
+            bands={band: values[metric] for band, values in result.groups.items() if metric in values},
+            records=[dict(record) for record in history or ()],
+            best_epoch=None if history is None else history.best_epoch,
+            seconds=seconds,
+            inspection=found.to_dict(),
+            picture=_picture(model) if show and isinstance(model, DotRecommender) else None,
+            per_user=np.asarray(result.per_user[metric], np.float64),
+        )
+
+
+def _warm_up(model: Any, sampler: Sampler, config: TrainConfig) -> None:
+    """Let code be compiled before the clock runs: an epoch on a toy log."""
+    toy = synthetic(users=60, items=50, interactions=600, seed=0)
+    short = replace(fitting(config, model), epochs=1, schedule="constant")
+    with suppress(VitalrankError):  # what fails here will fail, and be told, where it matters
+        Trainer(short, progress=False).fit(model, toy, Counted(sampler))
+
+
+def _picture(model: DotRecommender) -> dict[str, Any]:
+    shown = picture(model, sample=_SHOWN)
+    return {
+        "method": shown.method,
+        "items": [str(name) for name in model.train.item_ids[shown.items]],
+        "points": shown.points.round(5).tolist(),
+        "degree": shown.degree.tolist(),
+        "degree_class": shown.degree_class.tolist(),
+    }

@@ -1,0 +1,185 @@
+"""The command line, end to end on a small log: what it prints, what it leaves, how it exits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import vitalrank as vr
+from vitalrank import cli
+
+QUICK = ("--epochs", "2", "--threads", "1")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    made = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
+    path = tmp_path_factory.mktemp("log") / "log.tsv"
+    rows = zip(made.user_ids[made.users], made.item_ids[made.items], range(len(made)), strict=True)
+    path.write_text("user\titem\ttime\n" + "".join(f"u{u}\ti{i}\t{t}\n" for u, i, t in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(log, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "a"
+    assert call("fit", log, "--out", folder, "--set", "dim=8", *QUICK) == 0
+    return folder
+
+
+def call(*words):
+    """The exit code of a command, run in this process."""
+    before, sys.argv = sys.argv, ["vitalrank", *map(str, words)]
+    try:
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return stop.value.code
+    finally:
+        sys.argv = before
+
+
+def told(capsys, *words):
+    """Standard output of a command that works, as JSON."""
+    assert call(*words, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def complaint(capsys, *words):
+    """The one line that a command with a mistake leaves on standard error."""
+    assert call(*words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+# ---------------------------------------------------------------------------------------------------- commands
+
+
+def test_fit_evaluate_recommend_similar(run, capsys):
+    assert 0 < told(capsys, "evaluate", run, "--at", 5)["ndcg@5"] < 1
+    lists = told(capsys, "recommend", run, "--user", "u1", "--user", "u2", "--n", 3)
+    assert [len(lists[user]) for user in ("u1", "u2")] == [3, 3]
+    assert len(told(capsys, "similar", run, "--item", "i1", "--n", 4)["i1"]) == 4
+
+
+def test_fit_goes_on_where_it_stopped(log, run, capsys):
+    arguments = ("--out", run, "--set", "dim=8", "--epochs", 3, "--threads", 1)
+    assert "resume it" in complaint(capsys, "fit", log, *arguments)
+    assert call("fit", log, *arguments, "--resume") == 0
+    assert len(vr.load(run).history) == 3
+
+
+def test_inspect_prints_numbers_and_advice(run, capsys):
+    found = told(capsys, "inspect", run)
+    assert found["epochs"] >= 2
+    assert found["advice"]
+    assert call("inspect", run) == 0
+    text = capsys.readouterr().out
+    for name in ("imbalance", "tries", "vanished gradients", "frequency clustering", "coverage", "Advice"):
+        assert name in text
+
+
+def test_inspect_a_model_without_vectors(log, tmp_path, capsys):
+    assert call("fit", log, "--out", tmp_path / "p", "--model", "mostpopular") == 0
+    capsys.readouterr()
+    assert told(capsys, "inspect", tmp_path / "p")["clustering"] is None
+    assert call("inspect", tmp_path / "p") == 0
+
+
+def test_compare_writes_tables_and_a_page_and_goes_on(log, tmp_path, capsys):
+    words = ("compare", log, "--out", tmp_path, "--samplers", "uni,vins", "--models", "mf,mostpopular", "--seeds", 2,
+             "--set", "vins.beta=1.0", "--set", "mf.dim=8", *QUICK)  # fmt: skip
+    assert call(*words) == 0
+    out = capsys.readouterr().out
+    assert "mf vins" in out
+    assert "report.html" in out
+    found = {path.name for path in tmp_path.iterdir()}
+    assert found >= {"report.html", "results.csv", "results.json", "results.md", "results.tex"}
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()}
+    again = told(capsys, *words)
+    assert [row["runs"] for row in again["ranking"] if row["label"] == "mostpopular"] == [1]
+    assert [row["sampler"] for row in again["ranking"] if row["label"] == "mf vins"] == [repr(vr.VINS(beta=1.0))]
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()} == before
+
+
+def test_demo_ends_with_a_page(tmp_path, capsys):
+    assert call("demo", "--epochs", 1, "--out", tmp_path) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for word in ("For user", "Quality:", "Hard negatives:", "Popularity:", "report.html", "vitalrank inspect"):
+        assert word in text
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+def test_doctor_finds_nothing_wrong(capsys):
+    assert call("doctor") == 0
+    assert "fails" not in capsys.readouterr().out
+
+
+def test_data_lists_the_known_sets(capsys):
+    assert call("data", "list") == 0
+    assert "ml-100k" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["fly"], "fly"),
+        (["fit", "{log}"], "out"),
+        (["fit", "{log}", "--out", "{new}", "--speed", "9"], "--speed"),
+        (["fit", "none.csv", "--out", "{new}"], "none.csv"),
+        (["fit", "{log}", "--out", "{new}", "--sampler", "warp"], "unknown sampler 'warp'"),
+        (["fit", "{log}", "--out", "{new}", "--set", "beta"], "NAME=VALUE"),
+        (["fit", "{log}", "--out", "{new}", "--lr", "-1"], "lr"),
+        (["evaluate", "{new}"], "no model.json here"),
+        (["inspect", "{new}"], "no model.json here"),
+        (["inspect", "{run}", "--n", "0"], "n=0"),
+        (["recommend", "{run}", "--user", "nobody"], "nobody"),
+        (["compare", "{log}", "--out", "{new}", "--samplers", "uni,warp"], "unknown sampler 'warp'"),
+        (["compare", "{log}", "--out", "{new}", "--models", "svd"], "unknown model 'svd'"),
+        (["compare", "{log}", "--out", "{new}", "--set", "beta=1"], "NAME.SETTING=VALUE"),
+        (["compare", "{log}", "--out", "{new}", "--set", "pop.beta=1"], "'pop' is not compared"),
+        (["compare", "{log}", "--out", "{new}", "--set", "vins.speed=1"], "no setting 'speed'"),
+        (["compare", "{log}", "--out", "{new}", "--metric", "ndcg"], "ndcg@10"),
+        (["compare", "{log}", "--out", "{new}", "--seeds", "0"], "seeds"),
+        (["compare", "{log}", "--out", "{new}", "--samplers", ","], "nothing to compare"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(log, run, tmp_path, capsys, words, part):
+    places = {"log": log, "run": run, "new": tmp_path / "new"}
+    assert part in complaint(capsys, *(word.format(**places) for word in words))
+
+
+def test_an_interruption_is_exit_code_1(log, tmp_path, capsys, monkeypatch):
+    from vitalrank.comparing import running
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running.Trainer, "fit", stop)
+    assert call("compare", log, "--out", tmp_path, *QUICK) == 1
+    err = capsys.readouterr().err
+    assert "0 of 12 runs are finished" in err
+    assert "Traceback" not in err
+
+
+def test_help_and_version(capsys):
+    for command in ((), ("fit",), ("compare",), ("inspect",), ("demo",)):
+        assert call(*command, "--help") == 0
+        assert "Usage" in capsys.readouterr().out
+    assert call("--version") == 0
+    assert vr.__version__ in capsys.readouterr().out
+
+
+def test_a_pipe_gets_no_colours():
+    code = "from vitalrank.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "data", "list"], capture_output=True, text=True, check=True)
+    assert "\x1b" not in done.stdout
+    assert "ml-100k" in done.stdout
