@@ -39,7 +39,7 @@ unit: $(VENV)/.dev
 	$(BIN)/python -m pytest --cov --cov-report=term
 
 bench: $(VENV)/.dev
-	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in read evaluate samplers mf; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage

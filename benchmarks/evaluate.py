@@ -10,17 +10,15 @@ tile shapes), in less than 1 GiB above the tables. The two take turns, so that b
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numba
 import numpy as np
+from _common import save
 
 import vitalrank as vr
 from vitalrank.models.base import DotRecommender
@@ -114,13 +112,6 @@ def in_own_process(arguments: argparse.Namespace, measure: str, users: int, **en
     return float(done.stdout)
 
 
-def cpu() -> str:
-    names = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
-    ]
-    return f"{names[0]}, {os.cpu_count()} cores" if names else platform.processor()
-
-
 def run(arguments: argparse.Namespace) -> dict[str, object]:
     train, test = make_log(arguments.users, arguments.items, seed=0)
     model = Tables(train, arguments.dim, seed=1)
@@ -135,12 +126,6 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         ours.append(seconds(lambda: vr.evaluate(model, test, at=10)))
     work = 2 * train.n_users * train.n_items * arguments.dim / 1e9
     return {
-        "machine": {
-            "cpu": cpu(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "numba": numba.__version__,
-        },
         "users": train.n_users,
         "items": train.n_items,
         "dim": arguments.dim,
@@ -167,7 +152,6 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--measure", choices=["memory", "ratio"], help="print this figure alone")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     arguments = parser.parse_args()
     if arguments.measure:
         train, test = make_log(arguments.users, arguments.items, seed=0)
@@ -178,7 +162,7 @@ def main() -> None:
         )
         return
     result = run(arguments)
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    save("evaluate", result)
     for name, value in result.items():
         print(f"{name:24} {value}")
 

@@ -7,9 +7,6 @@ together at most 1.5 s; peak memory under 150 bytes per row above the bare inter
 from __future__ import annotations
 
 import gzip
-import json
-import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -22,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
+from _common import save
 
 import vitalrank as vr
 
@@ -89,21 +87,8 @@ def measure(path: Path) -> dict[str, float]:
     }
 
 
-def machine() -> dict[str, Any]:
-    names = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
-    ]
-    return {
-        "cpu": names[0] if names else platform.processor(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "pyarrow": pa.__version__,
-    }
-
-
 def main() -> None:
-    results: dict[str, Any] = {"machine": machine(), "rows": ROWS, "users": USERS, "items": ITEMS}
+    results: dict[str, Any] = {"rows": ROWS, "users": USERS, "items": ITEMS}
     with tempfile.TemporaryDirectory() as folder:
         for kind in ("ints", "strings"):
             path = Path(folder) / f"{kind}.tsv.gz"
@@ -112,7 +97,7 @@ def main() -> None:
     print(f"{'':22}{'ints':>12}{'strings':>12}")
     for name in results["ints"]:
         print(f"{name:22}{results['ints'][name]:12.2f}{results['strings'][name]:12.2f}")
-    Path(__file__).with_suffix(".json").write_text(json.dumps(results, indent=2) + "\n")
+    save("read", {"pyarrow": pa.__version__, **results})
 
 
 if __name__ == "__main__":

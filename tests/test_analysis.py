@@ -10,33 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vitalrank as vr
+from fixed_vectors import FixedVectors
 from vitalrank import analysis
-from vitalrank.models.base import DotRecommender
 
 LOG = vr.datasets.synthetic(users=80, items=60, interactions=1500, seed=0)
 
 
-class Given(DotRecommender):
-    """A model with the vectors that a test wants."""
+class Given(FixedVectors):
+    """A model with the item vectors that a test wants."""
 
     def __init__(self, train, items):
-        self.train, self._items = train, np.asarray(items, np.float32)
-
-    def queries(self, users):
-        return np.ones((len(users), self._items.shape[1]), np.float32)
-
-    @property
-    def item_table(self):
-        return self._items
-
-    def settings(self):
-        return {}
-
-    def tensors(self):
-        return {}
-
-    def restore(self, tensors, record):
-        pass
+        super().__init__(train, np.ones((train.n_users, np.shape(items)[1])), items)
 
 
 # ---------------------------------------------------------------------------------------------------- imbalance

@@ -7,36 +7,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import vitalrank as vr
+from fixed_vectors import FixedVectors
 from vitalrank.evaluation import popularity_band, ranking
 from vitalrank.evaluation.ranking import top_items
 from vitalrank.evaluation.significance import TESTS, percentile_interval, resampled_means
 from vitalrank.kernels.cpu.ranking import PANEL
 from vitalrank.metrics import METRICS
-from vitalrank.models.base import DotRecommender, Recommender
-
-
-class Dots(DotRecommender):
-    """Scores from two given tables."""
-
-    def __init__(self, train, queries, item_table):
-        self.train = train
-        self._queries, self._items = queries, item_table
-
-    def queries(self, users):
-        return self._queries[users]
-
-    @property
-    def item_table(self):
-        return self._items
-
-    def settings(self):
-        return {}
-
-    def tensors(self):
-        return {}
-
-    def restore(self, tensors, record):
-        pass
+from vitalrank.models.base import Recommender
 
 
 def as_tiles(model):
@@ -61,7 +38,7 @@ def random_log(rng, n_users, n_items, rows):
 def tied_model(rng, train, dim):
     """Small whole numbers: sums are exact in any order, and ties are everywhere."""
     tables = (rng.integers(-2, 3, (count, dim)).astype(np.float32) for count in (train.n_users, train.n_items))
-    return Dots(train, *tables)
+    return FixedVectors(train, *tables)
 
 
 def plain_top(model, users, n, exclude=()):
@@ -109,7 +86,7 @@ def test_top_items_of_any_shape_equal_a_stable_sort(seed, n_users, n_items, n):
 def test_blocks_and_threads_do_not_change_a_bit(split, monkeypatch):
     rng = np.random.default_rng(1)
     train = split[0]
-    model = Dots(train, *(rng.standard_normal((count, 13)).astype(np.float32) for count in (61, train.n_items)))
+    model = FixedVectors(train, *(rng.standard_normal((count, 13)).astype(np.float32) for count in (61, train.n_items)))
     users = np.arange(train.n_users)
     expected = top_items(model, users, 10)
     for size in (1, 7, 60):
@@ -151,7 +128,7 @@ def test_averages_equal_a_dense_computation(split, with_valid):
 
 def test_constant_model_recommends_the_lowest_unseen_ids():
     train = vr.Interactions.from_arrays([0, 0, 1, 1, 1], [0, 3, 1, 2, 4])
-    model = Dots(train, np.zeros((2, 1), np.float32), np.zeros((5, 1), np.float32))
+    model = FixedVectors(train, np.zeros((2, 1), np.float32), np.zeros((5, 1), np.float32))
     assert top_items(model, np.array([0, 1]), 3)[0].tolist() == [[1, 2, 4], [0, 3, -1]]
 
 

@@ -8,13 +8,7 @@ import vitalrank as vr
 from vitalrank.errors import SettingError
 from vitalrank.training.settings import TrainConfig
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +85,8 @@ def test_the_generator_begins_where_dns_left_off(log):
 def test_the_game_improves_on_where_each_player_began(role, lr):
     train, test = vr.datasets.synthetic(users=200, items=150, interactions=4000, seed=1).split_last(0.2)
     options = {"reg": 1e-3, "batch": 256, "threads": 1}
-    played = vr.IRGAN(dim=8, role=role).fit(train, epochs=20, lr=lr, **options)
-    begun = vr.IRGAN(dim=8, role=role).fit(train, epochs=1, lr=1e-9, **options)
+    played = vr.IRGAN(dim=8, role=role, warm=1).fit(train, epochs=20, lr=lr, **options)
+    begun = vr.IRGAN(dim=8, role=role, warm=1).fit(train, epochs=1, lr=1e-9, **options)
     assert vr.evaluate(played, test, at=10)["ndcg@10"] > 1.25 * vr.evaluate(begun, test, at=10)["ndcg@10"]
 
 

@@ -12,13 +12,7 @@ import vitalrank as vr
 from vitalrank.models.contexts import context_before, last_context, repeat_last
 from vitalrank.training.settings import TrainConfig
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @pytest.fixture(scope="module")

@@ -7,40 +7,23 @@ import pyarrow.parquet as pq
 import pytest
 
 import vitalrank as vr
+from fixed_vectors import FixedVectors
 from vitalrank import exporting
-from vitalrank.models.base import DotRecommender
 from vitalrank.serving import solve_query
 
 USERS = ["ann", "ann", "ann", "bob", "bob", "cid", "cid", "cid", "cid", "dot"]
 ITEMS = [10, 20, 30, 10, 40, 10, 20, 30, 40, 40]
 
 
-class Biased(DotRecommender):
+class Biased(FixedVectors):
     """Two tastes and a bias, as one more column."""
 
     constant_columns = 1
 
     def __init__(self, train):
-        self.train = train
         taste = np.array([[3, 0], [2, 0], [0, 1], [0, 2]], np.float32)
-        self._items = np.column_stack([taste, [0.5, 0, 4, 0]]).astype(np.float32)
-        self._users = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1], [0.9, 0.1, 1]], np.float32)
-
-    def queries(self, users):
-        return self._users[users]
-
-    @property
-    def item_table(self):
-        return self._items
-
-    def settings(self):
-        return {}
-
-    def tensors(self):
-        return {}
-
-    def restore(self, tensors, record):
-        pass
+        users = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1], [0.9, 0.1, 1]], np.float32)
+        super().__init__(train, users, np.column_stack([taste, [0.5, 0, 4, 0]]))
 
 
 @pytest.fixture

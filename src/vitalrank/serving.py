@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from vitalrank.errors import SettingError, UnknownIdError
+from vitalrank.evaluation.ranking import top_items
 from vitalrank.exporting import export
 from vitalrank.interactions import Interactions
-from vitalrank.evaluation.ranking import top_items
 
 if TYPE_CHECKING:
     from vitalrank.models.base import DotRecommender, Recommender

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vitalrank.cli import options
 from vitalrank.training.settings import TrainConfig
 
 if TYPE_CHECKING:
@@ -32,32 +33,30 @@ def compare(
         list[str] | None,
         typer.Option("--set", metavar="NAME.SETTING=VALUE", help="Such as vins.beta=0.5 or mf.dim=32; repeatable."),
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Name of the user column.")] = None,
-    item: Annotated[str | None, typer.Option(help="Name of the item column.")] = None,
-    time: Annotated[str | None, typer.Option(help="Name of the time column.")] = None,
-    min_user: Annotated[int, typer.Option(help="Keep users with at least so many interactions.")] = 0,
-    min_item: Annotated[int, typer.Option(help="Keep items with at least so many interactions.")] = 0,
+    user: options.UserColumn = None,
+    item: options.ItemColumn = None,
+    time: options.TimeColumn = None,
+    min_user: options.MinUser = 0,
+    min_item: options.MinItem = 0,
     test: Annotated[float, typer.Option(help="Each user's last share, for the ranking.")] = 0.2,
     valid: Annotated[float, typer.Option(help="Share of the rest that picks the epoch.")] = 0.1,
-    epochs: Annotated[int, typer.Option(help="Most passes over the log.")] = TrainConfig.epochs,
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = TrainConfig.lr,
-    reg: Annotated[float, typer.Option(help="L2 weight, per occurrence.")] = TrainConfig.reg,
-    loss: Annotated[str, typer.Option(help="bpr, hinge or cross_entropy.")] = TrainConfig.loss,
-    hinge_margin: Annotated[float, typer.Option(help="Margin of the hinge loss.")] = TrainConfig.margin,
-    optimizer: Annotated[str, typer.Option(help="adam, adagrad or sgd.")] = TrainConfig.optimizer,
-    batch: Annotated[int, typer.Option(help="Positives per step.")] = TrainConfig.batch,
-    negatives: Annotated[int, typer.Option(help="Negatives per positive.")] = TrainConfig.negatives,
-    schedule: Annotated[str, typer.Option(help="constant, linear or cosine.")] = TrainConfig.schedule,
-    patience: Annotated[
-        int | None, typer.Option(help="Stop after so many evaluations without gain.")
-    ] = TrainConfig.patience,
-    valid_every: Annotated[int, typer.Option(help="Epochs between two evaluations.")] = TrainConfig.valid_every,
-    metric: Annotated[str, typer.Option(help="What picks the epoch and ranks.")] = TrainConfig.metric,
-    threads: Annotated[int | None, typer.Option(help="At most so many threads.")] = None,
-    device: Annotated[str, typer.Option(help="cpu.")] = TrainConfig.device,
+    epochs: options.Epochs = TrainConfig.epochs,
+    lr: options.LearningRate = TrainConfig.lr,
+    reg: options.Reg = TrainConfig.reg,
+    loss: options.Loss = TrainConfig.loss,
+    hinge_margin: options.HingeMargin = TrainConfig.margin,
+    optimizer: options.Optimizer = TrainConfig.optimizer,
+    batch: options.BatchSize = TrainConfig.batch,
+    negatives: options.Negatives = TrainConfig.negatives,
+    schedule: options.Schedule = TrainConfig.schedule,
+    patience: options.Patience = TrainConfig.patience,
+    valid_every: options.ValidEvery = TrainConfig.valid_every,
+    metric: options.Metric = TrainConfig.metric,
+    threads: options.Threads = None,
+    device: options.Device = TrainConfig.device,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep every trained model in the folder.")] = False,
-    on_bad: Annotated[str, typer.Option(help="A line that cannot be read: raise or skip.")] = "raise",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    on_bad: options.OnBad = "raise",
+    json: options.Json = False,
 ) -> None:
     """Train every model with every sampler and seed on one split of LOG, and rank them.
 

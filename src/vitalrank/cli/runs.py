@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from vitalrank.cli import options
 from vitalrank.training.settings import TrainConfig
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
 
 
@@ -32,35 +32,33 @@ def fit(
             "--set", metavar="NAME=VALUE", help="Of the model (dim=32) or the sampler (beta=0.25); repeatable."
         ),
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Name of the user column.")] = None,
-    item: Annotated[str | None, typer.Option(help="Name of the item column.")] = None,
-    time: Annotated[str | None, typer.Option(help="Name of the time column.")] = None,
-    min_user: Annotated[int, typer.Option(help="Keep users with at least so many interactions.")] = 0,
-    min_item: Annotated[int, typer.Option(help="Keep items with at least so many interactions.")] = 0,
+    user: options.UserColumn = None,
+    item: options.ItemColumn = None,
+    time: options.TimeColumn = None,
+    min_user: options.MinUser = 0,
+    min_item: options.MinItem = 0,
     test: Annotated[float, typer.Option(help="Each user's last share, held out for evaluate; 0 trains on all.")] = 0.2,
     valid: Annotated[float, typer.Option(help="Share of the rest that picks the epoch; 0 for none.")] = 0.1,
-    epochs: Annotated[int, typer.Option(help="Passes over the log.")] = TrainConfig.epochs,
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = TrainConfig.lr,
-    reg: Annotated[float, typer.Option(help="L2 weight, per occurrence.")] = TrainConfig.reg,
-    loss: Annotated[str, typer.Option(help="bpr, hinge or cross_entropy.")] = TrainConfig.loss,
-    hinge_margin: Annotated[float, typer.Option(help="Margin of the hinge loss.")] = TrainConfig.margin,
-    optimizer: Annotated[str, typer.Option(help="adam, adagrad or sgd.")] = TrainConfig.optimizer,
-    batch: Annotated[int, typer.Option(help="Positives per step.")] = TrainConfig.batch,
-    negatives: Annotated[int, typer.Option(help="Negatives per positive.")] = TrainConfig.negatives,
-    schedule: Annotated[str, typer.Option(help="constant, linear or cosine.")] = TrainConfig.schedule,
-    patience: Annotated[
-        int | None, typer.Option(help="Stop after so many evaluations without gain.")
-    ] = TrainConfig.patience,
-    valid_every: Annotated[int, typer.Option(help="Epochs between two evaluations.")] = TrainConfig.valid_every,
-    metric: Annotated[str, typer.Option(help="What valid is measured by.")] = TrainConfig.metric,
-    threads: Annotated[int | None, typer.Option(help="At most so many threads.")] = None,
-    device: Annotated[str, typer.Option(help="cpu.")] = TrainConfig.device,
+    epochs: options.Epochs = TrainConfig.epochs,
+    lr: options.LearningRate = TrainConfig.lr,
+    reg: options.Reg = TrainConfig.reg,
+    loss: options.Loss = TrainConfig.loss,
+    hinge_margin: options.HingeMargin = TrainConfig.margin,
+    optimizer: options.Optimizer = TrainConfig.optimizer,
+    batch: options.BatchSize = TrainConfig.batch,
+    negatives: options.Negatives = TrainConfig.negatives,
+    schedule: options.Schedule = TrainConfig.schedule,
+    patience: options.Patience = TrainConfig.patience,
+    valid_every: options.ValidEvery = TrainConfig.valid_every,
+    metric: options.Metric = TrainConfig.metric,
+    threads: options.Threads = None,
+    device: options.Device = TrainConfig.device,
     seed: Annotated[int, typer.Option(help="Of every random draw.")] = TrainConfig.seed,
     checkpoint_epochs: Annotated[int | None, typer.Option(help="Save after so many epochs.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(help="Save after so many seconds.")] = 30.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    on_bad: Annotated[str, typer.Option(help="A line that cannot be read: raise or skip.")] = "raise",
-    json: Json = False,
+    on_bad: options.OnBad = "raise",
+    json: options.Json = False,
 ) -> None:
     """Train a model on LOG and keep it in a folder.
 
@@ -121,7 +119,7 @@ def evaluate(
     by: Annotated[str | None, typer.Option(help="Break down by degree (of users) or popularity (of items).")] = None,
     on: Annotated[str, typer.Option(help="Held-out part: test or valid.")] = "test",
     bootstrap: Annotated[int, typer.Option(help="Resamples for 95 % intervals; 0 for none.")] = 0,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Measure a run on what it held out."""
     import vitalrank as vr
@@ -143,7 +141,7 @@ def recommend(
     user: Annotated[list[str], typer.Option(help="A user of the log; repeatable.")],
     n: Annotated[int, typer.Option(help="Length of the list.")] = 10,
     unknown: Annotated[str, typer.Option(help="A user the log does not hold: error or popular.")] = "error",
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """List the best items that a user has not seen."""
     import vitalrank as vr
@@ -169,7 +167,7 @@ def similar(
     run: Run,
     item: Annotated[str, typer.Option(help="An item of the log.")],
     n: Annotated[int, typer.Option(help="Length of the list.")] = 10,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """List the items most like one item."""
     import vitalrank as vr

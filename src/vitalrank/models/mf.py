@@ -67,7 +67,7 @@ class MF(DotRecommender):
         loss: str = TrainConfig.loss,
         margin: float = TrainConfig.margin,
         optimizer: str = TrainConfig.optimizer,
-        batch: int = TrainConfig.batch,
+        batch: int | None = TrainConfig.batch,
         negatives: int = TrainConfig.negatives,
         schedule: str = TrainConfig.schedule,
         valid: Interactions | None = None,

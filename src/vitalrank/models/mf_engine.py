@@ -43,7 +43,8 @@ class CpuEngine:
         self._tables = _new_tables(train, dim, bias, optimizer.slots, config.seed)
         flows = not getattr(getattr(sampler, "settings", None), "detach", True)
         self._rule = Rule(self._loss.code, float(config.margin), flows, optimizer.code, int(bias), float(config.reg))
-        self._buffers = _Buffers(train, min(config.batch, len(train)), dim + bias)
+        self._batch = config.batch_of(len(train))
+        self._buffers = _Buffers(train, min(self._batch, len(train)), dim + bias)
 
     @property
     def users(self) -> Array:
@@ -73,8 +74,8 @@ class CpuEngine:
         size = len(self._train)
         order = shuffled_order(size, self._config.seed, epoch)
         totals = Totals()
-        for start in range(0, size, self._config.batch):
-            batch = self._buffers.batch(min(self._config.batch, size - start))
+        for start in range(0, size, self._batch):
+            batch = self._buffers.batch(min(self._batch, size - start))
             load_batch(order, start, self._train.users, self._train.items, self._tables, batch)
             self._train_batch(batch, rate(start / size), totals)
             pulse(totals)

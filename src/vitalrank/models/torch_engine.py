@@ -101,11 +101,12 @@ class TorchEngine:
     def run_epoch(self, epoch: int, rate: Callable[[float], float], pulse: Callable[[Totals], None]) -> Totals:
         self._sampler.reset()
         size = len(self._train)
+        batch = self._config.batch_of(size)
         order = shuffled_order(size, self._config.seed, epoch)
         totals = TorchTotals()
         with _training(self._network, self._config.threads):
-            for start in range(0, size, self._config.batch):
-                rows = np.empty(min(self._config.batch, size - start), np.int64)
+            for start in range(0, size, batch):
+                rows = np.empty(min(batch, size - start), np.int64)
                 fill_rows(order, start, rows)
                 self._train_batch(self._load(rows, totals), rate(start / size), totals)
                 pulse(totals)

@@ -38,7 +38,7 @@ class FitOptions(TypedDict, total=False):
     loss: str
     margin: float
     optimizer: str
-    batch: int
+    batch: int | None
     negatives: int
     schedule: str
     patience: int | None

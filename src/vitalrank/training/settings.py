@@ -29,7 +29,7 @@ class TrainConfig:
     optimizer
         ``"adam"``, ``"adagrad"`` or ``"sgd"``. Gradients of a batch are summed per row; a row moves when touched.
     batch, negatives
-        Positives per step, negatives per positive.
+        Positives per step (None: a 64th of the log, but 512 to 8192), negatives per positive.
     schedule
         ``"constant"``, ``"linear"`` or ``"cosine"``: the last two bring the learning rate down to 0 over all epochs.
     patience
@@ -57,7 +57,7 @@ class TrainConfig:
     loss: str = "bpr"
     margin: float = 1.0
     optimizer: str = "adam"
-    batch: int = 4096
+    batch: int | None = None
     negatives: int = 1
     schedule: str = "constant"
     patience: int | None = 10
@@ -73,9 +73,9 @@ class TrainConfig:
         find_loss(self.loss)
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
         _one_of("schedule", self.schedule, tuple(SCHEDULES))
-        for name in ("epochs", "batch", "negatives", "valid_every"):
+        for name in ("epochs", "negatives", "valid_every"):
             _whole(name, getattr(self, name), least=1)
-        for name in ("patience", "threads"):
+        for name in ("batch", "patience", "threads"):
             if getattr(self, name) is not None:
                 _whole(name, getattr(self, name), least=1)
         _whole("seed", self.seed, least=0)
@@ -83,6 +83,16 @@ class TrainConfig:
         _real("margin", self.margin, above_zero=True)
         _real("reg", self.reg, above_zero=False)
         self.measure()
+
+    def batch_of(self, positives: int) -> int:
+        """Positives per step on a log of that size.
+
+        Examples
+        --------
+        >>> [TrainConfig().batch_of(n) for n in (1_000, 200_000, 3_000_000)]
+        [512, 3125, 8192]
+        """
+        return self.batch if self.batch is not None else min(max(positives // 64, 512), 8192)
 
     def measure(self) -> tuple[str, int]:
         """The metric's name and list length.

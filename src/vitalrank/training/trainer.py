@@ -23,7 +23,7 @@ from vitalrank.training.settings import TrainConfig
 # Called after each epoch with its record and the model; a true answer stops the training.
 Callback = Callable[[Record, Any], bool | None]
 
-_DIVERGED = 100.0  # times the loss of equal scores: no training that learns gets near it
+_DIVERGED = 10.0  # times the loss of equal scores: no training that learns gets near it
 
 
 class TrainingEngine(Engine, Protocol):

@@ -1,0 +1,76 @@
+"""What the benchmarks share: the machine's name, a log of Yelp's size, saved numbers, a venv for the peers."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+import vitalrank as vr
+
+HERE = Path(__file__).parent
+YELP = {"users": 113_917, "items": 93_850, "positives": 3_181_432}
+
+
+def machine() -> dict[str, Any]:
+    """Where and with what the numbers were made."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.split(":")[1].strip() for line in lines if "model name" in line]
+    return {
+        "cpu": names[0] if names else platform.processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "vitalrank": vr.__version__,
+    }
+
+
+def save(name: str, result: dict[str, Any]) -> None:
+    """Keep the numbers beside the script."""
+    text = json.dumps({"machine": machine(), **result}, indent=1)
+    (HERE / f"{name}.json").write_text(text + "\n")
+
+
+def yelp_like(users: int = 113_917, items: int = 93_850, positives: int = 3_181_432, seed: int = 0) -> vr.Interactions:
+    """A log of that size with long-tailed users and items; every user and item occurs."""
+    rng = np.random.default_rng(seed)
+    weight = (np.arange(users) + 20.0) ** -0.6
+    user = rng.choice(users, positives, p=weight / weight.sum())
+    weight = (np.arange(items) + 30.0) ** -0.8
+    item = rng.permutation(items)[rng.choice(items, positives, p=weight / weight.sum())]
+    user[:users], item[-items:] = np.arange(users), np.arange(items)
+    return vr.Interactions.from_arrays(user, item)
+
+
+def best_seconds(action: Callable[[], Any], repeats: int = 3) -> float:
+    """The fastest of several runs: what the machine does when nobody disturbs it."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def peers_python(packages: list[str]) -> str | None:
+    """The interpreter of a venv that holds the peers, made on first use; None if they cannot be installed."""
+    folder = HERE / ".peers"
+    python = folder / "bin" / "python"
+    try:
+        if not python.exists():
+            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
+        subprocess.run(install, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return str(python)
