@@ -104,7 +104,7 @@ class Interactions:
         indptr = starts(np.bincount(users, minlength=len(user_ids)))
         order = row_order(users, times)
         if order is not None:
-            items, times = items[order], None if times is None else times[order]
+            items, times = items.take(order), None if times is None else times.take(order)
         first = first_of_pairs(indptr, items, len(item_ids))
         if first is None:
             return cls(indptr, items, times, user_ids, item_ids, 0, skipped)

@@ -37,7 +37,7 @@ class TrainConfig:
     valid_every, metric
         Evaluate after every so many epochs, by this metric.
     threads
-        At most so many threads; None for all cores. The result is the same for any number.
+        At most so many threads; None for all cores. Matrix factorization gives the same bits for any number.
     seed, device
         Of every random draw; where to train.
 
