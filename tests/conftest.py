@@ -1,8 +1,12 @@
-"""Set before Numba is imported: four threads, so that tests can ask for 1, 2 and 4 on any machine."""
+"""Set before Numba and Triton are imported: four threads, so that tests can ask for 1, 2 and 4 on any machine; kernels
+of the GPU are interpreted, unless VITALRANK_TEST_GPU asks for a real one.
+"""
 
 import os
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "4")
+if "VITALRANK_TEST_GPU" not in os.environ:
+    os.environ["TRITON_INTERPRET"] = "1"
 
 import pytest
 

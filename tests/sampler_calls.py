@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import asdict, fields
 
@@ -10,10 +11,11 @@ import pytest
 from scipy import stats
 
 from reference import REFERENCES, Answer, Row
-from sampler_cases import VARIANTS, World
+from sampler_cases import VARIANTS, WORLD, World, make_world
 from vitalrank.samplers import SAMPLERS, Draw
 
-PATHS = ("numpy", "torch", "score", "torch-score")
+PATHS = ("numpy", "torch", "score", "torch-score", "gpu")
+GPU = "cuda:0" if "VITALRANK_TEST_GPU" in os.environ else "cpu"  # the CPU: kernels are interpreted, slowly
 BY_VECTORS = {"aobpr", "pris", "pris-few"}  # their proposals read vectors even where a scorer is given
 DRAWS = 60_000  # of one pair, for a chi-square
 PARTS = [field.name for field in fields(Draw)]
@@ -25,6 +27,8 @@ def call(name: str, path: str, world: World, bound=None, order=None, **options) 
     order = np.arange(len(world.users)) if order is None else order
     queries, users, positives = world.queries[order], world.users[order], world.positives[order]
     table = world.table
+    if path == "gpu":
+        return on_gpu(bound, queries, table, users, positives, **options)
     if path == "numpy":
         return bound(queries, table, users, positives, **options)
     if path == "score":
@@ -44,6 +48,22 @@ def call(name: str, path: str, world: World, bound=None, order=None, **options) 
     told = {part: getattr(draw, part) for part in PARTS if getattr(draw, part) is not None}
     assert all(isinstance(value, torch.Tensor) and not value.requires_grad for value in told.values())
     return Draw(**{part: value.numpy() for part, value in told.items()})
+
+
+def world_of(path: str) -> World:
+    """A world that the path gets through in a moment."""
+    return make_world(seed=0, rows=9) if path == "gpu" and GPU == "cpu" else WORLD
+
+
+def on_gpu(bound, queries, table, users, positives, step=0, k=1, rows=None) -> Draw:
+    """A call whose arrays lie on the GPU, or where Triton takes the CPU for one; its answer in NumPy."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    batch = bound._batch(bound.on(GPU), queries, table, users, positives, step, k, rows, None)
+    draw = bound.draw(batch)
+    told = {part: getattr(draw, part) for part in PARTS if getattr(draw, part) is not None}
+    assert all(isinstance(value, torch.Tensor) for value in told.values())
+    return Draw(**{part: value.cpu().numpy() for part, value in told.items()})
 
 
 def assert_equal(left: Draw, right: Draw, order=slice(None)) -> None:

@@ -30,10 +30,16 @@ def plain(of_pair, of_positive=lambda p: 0.0):
     return loss
 
 
+def plain_softmax(pos, neg, weights):
+    rows = zip(pos, neg, weights, strict=True)
+    return np.mean([-np.log(np.exp(p) / (np.exp(p) + sum(w * np.exp(n)))) for p, n, w in rows])
+
+
 PLAIN = {
     "bpr": plain(lambda p, n: -log_sigma(p - n)),
     "hinge": plain(lambda p, n: max(0.0, 1.0 - (p - n))),
     "cross_entropy": plain(lambda p, n: -log_sigma(-n), lambda p: -log_sigma(p)),
+    "softmax": plain_softmax,
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import vitalrank as vr
-from sampler_calls import BY_VECTORS, PARTS, PATHS, assert_equal, call
+from sampler_calls import BY_VECTORS, PARTS, PATHS, assert_equal, call, world_of
 from sampler_cases import ALL, ALL_BUT_ONE, KEEPS_ALL, NEWCOMER, VARIANTS, WORLD, make_world
 
 every_sampler = pytest.mark.parametrize("name", VARIANTS)
@@ -16,19 +16,20 @@ every_path = pytest.mark.parametrize("path", PATHS)
 @every_sampler
 @every_path
 def test_shapes_types_ranges_and_seen_items(name, path):
-    draw = call(name, path, WORLD, step=2)
-    rows, k = len(WORLD.users), draw.ids.shape[1]
+    world = world_of(path)
+    draw = call(name, path, world, step=2)
+    rows, k = len(world.users), draw.ids.shape[1]
     assert k == getattr(VARIANTS[name], "candidates", 1) if name in KEEPS_ALL else k == 1
     assert (draw.ids.dtype, draw.weights.dtype, draw.tries.dtype) == (np.int64, np.float32, np.int32)
     assert draw.weights.shape == (rows, k)
     assert draw.tries.shape == (rows,)
-    for user, ids, weights, tries in zip(WORLD.users, draw.ids, draw.weights, draw.tries, strict=True):
+    for user, ids, weights, tries in zip(world.users, draw.ids, draw.weights, draw.tries, strict=True):
         if user == ALL:
             assert set(ids) == {-1}
             assert not weights.any()
             assert tries == 0
         else:
-            assert set(ids.tolist()) <= set(range(12)) - WORLD.seen(user)
+            assert set(ids.tolist()) <= set(range(12)) - world.seen(user)
             assert np.isfinite(weights).all()
             assert (weights >= 0).all()
             assert tries >= 1
@@ -44,16 +45,18 @@ def test_shapes_types_ranges_and_seen_items(name, path):
 @every_sampler
 @every_path
 def test_every_path_gives_the_same(name, path):
-    one, other = call(name, "numpy", WORLD, step=5), call(name, path, WORLD, step=5)
+    world = world_of(path)
+    one, other = call(name, "numpy", world, step=5), call(name, path, world, step=5)
     for part in PARTS:
         if getattr(one, part) is not None:
-            np.testing.assert_allclose(getattr(other, part), getattr(one, part), rtol=1e-6, err_msg=part)
+            np.testing.assert_allclose(getattr(other, part), getattr(one, part), rtol=2e-6, atol=1e-7, err_msg=part)
 
 
 @every_sampler
-@every_path
+@pytest.mark.parametrize("path", [path for path in PATHS if path != "gpu"])
 def test_the_same_with_1_2_and_4_threads(name, path):
-    draws = [call(name, path, WORLD, VARIANTS[name].bind(WORLD.log, 1, threads=t), step=3) for t in (1, 2, 4)]
+    world = world_of(path)
+    draws = [call(name, path, world, VARIANTS[name].bind(world.log, 1, threads=t), step=3) for t in (1, 2, 4)]
     assert_equal(draws[0], draws[1])
     assert_equal(draws[0], draws[2])
 
@@ -61,11 +64,12 @@ def test_the_same_with_1_2_and_4_threads(name, path):
 @every_sampler
 @every_path
 def test_rows_permute_with_their_inputs(name, path):
-    order = np.random.default_rng(0).permutation(len(WORLD.users))
-    whole = call(name, path, WORLD, step=4)
-    assert_equal(whole, call(name, path, WORLD, order=order, rows=order, step=4), order)
-    half = order[:20]
-    assert_equal(whole, call(name, path, WORLD, order=half, rows=half, step=4), half)
+    world = world_of(path)
+    order = np.random.default_rng(0).permutation(len(world.users))
+    whole = call(name, path, world, step=4)
+    assert_equal(whole, call(name, path, world, order=order, rows=order, step=4), order)
+    half = order[: len(order) // 2]
+    assert_equal(whole, call(name, path, world, order=half, rows=half, step=4), half)
 
 
 @every_sampler
@@ -89,21 +93,23 @@ def test_each_row_is_scored_for_its_own_user(name):
 @every_sampler
 @every_path
 def test_inputs_are_left_alone(name, path):
-    copies = [array.copy() for array in (*WORLD.batch, WORLD.log.items, WORLD.log.indptr)]
-    call(name, path, WORLD, step=6)
-    for before, after in zip(copies, (*WORLD.batch, WORLD.log.items, WORLD.log.indptr), strict=True):
+    world = world_of(path)
+    copies = [array.copy() for array in (*world.batch, world.log.items, world.log.indptr)]
+    call(name, path, world, step=6)
+    for before, after in zip(copies, (*world.batch, world.log.items, world.log.indptr), strict=True):
         np.testing.assert_array_equal(before, after)
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name not in KEEPS_ALL])
 @every_path
 def test_k_negatives_extend_the_first(name, path):
-    one, three = call(name, path, WORLD, step=1), call(name, path, WORLD, step=1, k=3)
-    assert three.ids.shape == three.weights.shape == (len(WORLD.users), 3)
+    world = world_of(path)
+    one, three = call(name, path, world, step=1), call(name, path, world, step=1, k=3)
+    assert three.ids.shape == three.weights.shape == (len(world.users), 3)
     np.testing.assert_array_equal(three.ids[:, :1], one.ids)
-    np.testing.assert_array_equal(three.weights[:, :1], one.weights)
-    newcomers = WORLD.users == NEWCOMER
-    if name not in ("vins-one-shot",):
+    np.testing.assert_allclose(three.weights[:, :1], one.weights, rtol=1e-6)
+    newcomers = world.users == NEWCOMER
+    if name not in ("vins-one-shot",) and newcomers.sum() > 1:
         assert (three.ids[newcomers] != three.ids[newcomers][:, :1]).any(), "the k draws are not copies"
 
 
@@ -118,20 +124,22 @@ def test_steps_and_seeds_draw_other_numbers(name):
 @every_sampler
 @every_path
 def test_allowed_as_a_mask_or_as_ids(name, path):
+    world = world_of(path)
     pool = [1, 3, 9, 10]
     mask = np.isin(np.arange(12), pool)
-    by_ids = call(name, path, WORLD, VARIANTS[name].bind(WORLD.log, 1, allowed=pool[::-1]))
-    by_mask = call(name, path, WORLD, VARIANTS[name].bind(WORLD.log, 1, allowed=mask))
+    by_ids = call(name, path, world, VARIANTS[name].bind(world.log, 1, allowed=pool[::-1]))
+    by_mask = call(name, path, world, VARIANTS[name].bind(world.log, 1, allowed=mask))
     assert_equal(by_ids, by_mask)
     assert set(by_ids.ids.ravel().tolist()) <= {-1, *pool}
-    closed = [set(pool) <= WORLD.seen(user) for user in WORLD.users]
+    closed = [set(pool) <= world.seen(user) for user in world.users]
     np.testing.assert_array_equal((by_ids.ids == -1).all(axis=1), closed)
 
 
 @every_sampler
 @every_path
 def test_nothing_allowed(name, path):
-    draw = call(name, path, WORLD, VARIANTS[name].bind(WORLD.log, allowed=[]))
+    world = world_of(path)
+    draw = call(name, path, world, VARIANTS[name].bind(world.log, allowed=[]))
     assert (draw.ids == -1).all()
     assert not draw.weights.any()
     assert not draw.tries.any()
@@ -140,15 +148,17 @@ def test_nothing_allowed(name, path):
 @every_sampler
 @every_path
 def test_an_empty_batch(name, path):
-    draw = call(name, path, WORLD, order=np.zeros(0, int))
+    world = world_of(path)
+    draw = call(name, path, world, order=np.zeros(0, int))
     assert draw.ids.shape[0] == draw.weights.shape[0] == draw.tries.shape[0] == 0
 
 
 @every_sampler
 @every_path
 def test_a_user_with_one_open_item_gets_it(name, path):
-    draw = call(name, path, WORLD, step=8)
-    assert (draw.ids[WORLD.users == ALL_BUT_ONE] == 9).all()
+    world = world_of(path)
+    draw = call(name, path, world, step=8)
+    assert (draw.ids[world.users == ALL_BUT_ONE] == 9).all()
 
 
 @every_sampler
@@ -163,7 +173,8 @@ def test_a_catalogue_of_one_item(name, path, seen):
 @every_sampler
 @every_path
 def test_items_without_users_can_be_drawn(name, path):
-    sparse = make_world(rows=400, seen=[[0, 1], [1], [2], []], n_items=6)
+    rows = 400 if world_of(path) is WORLD else 60
+    sparse = make_world(rows=rows, seen=[[0, 1], [1], [2], []], n_items=6)
     ids = call(name, path, sparse, step=1).ids
     assert {3, 4, 5} <= set(ids.ravel().tolist())
 

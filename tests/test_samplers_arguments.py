@@ -17,6 +17,7 @@ SETTINGS = [
     ("pop", {"beta": -0.1}), ("pop", {"beta": 1.5}), ("pop", {"beta": "high"}), ("pop", {"beta": float("nan")}),
     ("aobpr", {"rho": 0.0}), ("aobpr", {"refresh": 0}),
     ("dns", {"candidates": 0}), ("dns", {"candidates": 2.5}), ("dns", {"candidates": True}),
+    ("dns", {"candidates": 3, "top": 4}), ("dns", {"top": 0}),
     ("lfm-d", {"candidates": 0}), ("lfm-d", {"rho": -1.0}),
     ("lfm-w", {"kappa": 0}), ("lfm-w", {"margin": float("inf")}), ("lfm-w", {"weight": "linear"}),
     ("vins", {"beta": 2.0}), ("vins", {"kappa": 0}), ("vins", {"shots": 0}), ("vins", {"margin": "wide"}),

@@ -26,7 +26,9 @@ def test_counts_are_those_of_the_draws(name, path, threads):
     np.testing.assert_array_equal(counts.positive, 2 * np.bincount(WORLD.positives[open_rows], minlength=12))
     np.testing.assert_array_equal(counts.negative, np.bincount(ids, minlength=12))
     assert (counts.rows, counts.skipped) == (2 * len(open_rows), 2 * (~open_rows).sum())
-    assert counts.tries == sum(draw.tries.sum() for draw in draws)
+    tries = np.concatenate([draw.tries[open_rows] for draw in draws])
+    assert counts.tries == tries.sum()
+    assert counts.tries_deviation == pytest.approx(tries.std())
     missed = sum((open_rows & ~draw.violated).sum() for draw in draws if draw.violated is not None)
     assert counts.exhausted == missed
     assert counts.exhausted_share == missed / (2 * open_rows.sum())

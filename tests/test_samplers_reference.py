@@ -28,6 +28,8 @@ CASES = [
     ("sa", {"candidates": 3, "temperature": 0.0}),
     ("irgan", {"temperature": 0.5}),
     ("dns", {"candidates": 5}),
+    ("dns", {"candidates": 6, "top": 3}),
+    ("dns", {"candidates": 4, "top": 4}),
     ("lfm-d", {"candidates": 6, "rho": 0.3}),
     ("lfm-w", {"margin": 0.5, "kappa": 20}),
     ("lfm-w", {"margin": -1.0, "kappa": 9, "weight": "log2"}),

@@ -71,8 +71,38 @@ def cross_entropy(pos: Any, neg: Any, weights: Any = None) -> Any:
     return _softplus(-_column(pos)).mean() + _mean(_softplus(neg), weights)
 
 
+def softmax(pos: Any, neg: Any, weights: Any = None) -> Any:
+    """Softmax over the positive and its negatives: mean of ``-ln(e^s_i / (e^s_i + sum_j w_j e^s_j))``.
+
+    With negatives from ``Uniform`` this is the sampled softmax. With ``Popularity(beta=1)`` it is the in-batch softmax
+    without correction, but for three things: the negatives are drawn for each positive instead of shared by the batch,
+    items the user has seen are left out, and there are k of them whatever the batch. Weights ``1 / q_j`` correct for
+    the law q of the draws.
+
+    Parameters are those of :func:`bpr`.
+
+    References
+    ----------
+    Bengio and Senecal, "Adaptive importance sampling to accelerate training of a neural probabilistic language
+    model", IEEE Transactions on Neural Networks 19(4), 2008. Yi et al., "Sampling-bias-corrected neural modeling for
+    large corpus item recommendations", RecSys 2019, for the in-batch softmax.
+
+    Examples
+    --------
+    >>> float(softmax(np.zeros(1), np.zeros((1, 3)))).__round__(4)
+    1.3863
+    """
+    logits = neg - _column(pos)  # (B, k)
+    if weights is not None:
+        logits = logits + _log(weights)
+    return _log_one_more(logits).mean()
+
+
 class Loss(NamedTuple):
-    """A loss: the function, the number the kernels know it by, and its value per unit of weight at equal scores."""
+    """A loss: the function, the number the kernels know it by, and its value at equal scores and one unit of weight.
+
+    More weight costs that much more each, at most.
+    """
 
     function: Callable[..., Any]
     code: int
@@ -83,6 +113,7 @@ LOSSES = {
     "bpr": Loss(bpr, 0, math.log(2.0)),
     "hinge": Loss(hinge, 1, 1.0),
     "cross_entropy": Loss(cross_entropy, 2, math.log(2.0)),
+    "softmax": Loss(softmax, 3, math.log(2.0)),
 }
 
 
@@ -110,8 +141,29 @@ def _mean(values: Any, weights: Any) -> Any:
 
 def _softplus(x: Any) -> Any:
     """``ln(1 + e^x)`` without overflow."""
-    if type(x).__module__.partition(".")[0] != "torch":
+    if not _is_torch(x):
         return np.logaddexp(0.0, x)
     from torch.nn.functional import softplus
 
     return softplus(x)
+
+
+def _log(weights: Any) -> Any:
+    """Logarithms; -inf where the weight is 0."""
+    if _is_torch(weights):
+        return weights.log()
+    with np.errstate(divide="ignore"):
+        return np.log(weights)
+
+
+def _log_one_more(logits: Any) -> Any:
+    """``ln(1 + sum_j e^x_j)`` of each row, without overflow."""  # (B,)
+    if _is_torch(logits):
+        return _softplus(logits.logsumexp(-1))
+    top = logits.max(-1, initial=0.0)
+    with np.errstate(under="ignore"):
+        return top + np.log(np.exp(-top) + np.exp(logits - top[:, None]).sum(-1))
+
+
+def _is_torch(x: Any) -> bool:
+    return type(x).__module__.partition(".")[0] == "torch"

@@ -34,11 +34,15 @@ def lfmd(row: Row, k: int, candidates: int, rho: float) -> Answer:
     return Answer(ids, [1.0] * k, k * candidates)
 
 
-def dns(row: Row, k: int, candidates: int) -> Answer:
-    """The best of the draws."""
+def dns(row: Row, k: int, candidates: int, top: int) -> Answer:
+    """The best of the draws, or any of the ``top`` best."""
     if not row.open:
         return Answer([-1] * k, [0.0] * k, 0)
-    ids = [best_first(row, candidates_of(row, candidates, row.pi(0.0), c))[0] for c in range(k)]
+    ids = []
+    for c in range(k):
+        pool = best_first(row, candidates_of(row, candidates, row.pi(0.0), c))
+        high, low, _, _ = row.stream(c).words(RANK, 0)
+        ids.append(pool[int(top * fine_unit(high, low))])
     return Answer(ids, [1.0] * k, k * candidates)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from vitalrank.kernels import cpu
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, plain_weights
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
 from vitalrank.samplers.checks import check_positive
 
 _CELLS = 1 << 24  # scores held at once
@@ -53,22 +53,26 @@ class BoundProposed(BoundSampler):
     """Exact draws from a softmax over the whole pool, a block of rows at a time."""
 
     def _draw(self, batch: Batch) -> Draw:
-        ids = np.full((len(batch), batch.k), -1, np.int64)
-        log_q = np.zeros(ids.shape, np.float32)
-        size = len(self.pool)
-        block = max(1, _CELLS // max(size, 1))
-        for start in range(0, len(batch) if size else 0, block):
-            part = slice(start, min(start + block, len(batch)))
-            rows = np.arange(part.start, part.stop)
-            if batch.scorer is None:
-                queries, table = batch.vectors(self.settings)
-                scores = np.empty((len(rows), size), np.float32)
-                cpu.score_all(queries[part], table, self.pool, scores)
-            else:
-                scores = batch.scorer(rows, np.tile(self.pool, (len(rows), 1)))
-            counter = batch.counter._replace(rows=batch.counter.rows[part])
-            temperature = self.settings.temperature
-            users = batch.users[part]
-            cpu.draw_softmax(scores, temperature, self.pool, self.seen, counter, users, ids[part], log_q[part])
-        weights = plain_weights(ids)
-        return Draw(ids, weights, (weights.max(axis=1, initial=0.0) * size).astype(np.int32), log_q)
+        arrays = batch.arrays
+        ids = arrays.full((len(batch), batch.k), -1, np.int64)
+        log_q = arrays.full(tuple(ids.shape), 0.0, np.float32)
+        block = max(1, _CELLS // max(len(self.pool), 1))
+        for start in range(0, len(batch) if len(self.pool) else 0, block):
+            self._fill(batch, slice(start, min(start + block, len(batch))), ids, log_q)
+        looked = arrays.xp.where(ids[:, 0] >= 0, len(self.pool), 0)
+        weights, _ = arrays.drawn(ids, each=1)
+        return Draw(ids, weights, arrays.cast(looked, np.int32), log_q)
+
+    def _fill(self, batch: Batch, part: slice, ids: Any, log_q: Any) -> None:
+        """Draw for some rows of the batch."""
+        arrays, pool = batch.arrays, batch.arrays.hold(self.pool)
+        rows = np.arange(part.start, part.stop)
+        if batch.scorer is None:
+            queries, table = batch.vectors(self.settings)
+            scores = arrays.full((len(rows), len(pool)), 0.0, np.float32)
+            arrays.kernels.score_all(queries[part], table, pool, scores)
+        else:
+            scores = batch.scorer(rows, np.tile(self.pool, (len(rows), 1)))
+        counter = batch.counter._replace(rows=batch.counter.rows[part])
+        temperature, seen, users = self.settings.temperature, arrays.hold(self.seen), batch.users[part]
+        arrays.kernels.draw_softmax(scores, temperature, pool, seen, counter, users, ids[part], log_q[part])

@@ -10,21 +10,72 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.errors import SettingError
+from vitalrank.kernels import cpu
+from vitalrank.kernels.laws import Counter
 
 
 def arrays_of(*given: Any) -> Arrays:
-    """How to read and answer a caller: in torch if any of the arrays is a tensor."""
+    """How to read and answer a caller: in torch, on its device, if any of the arrays is a tensor."""
     for value in given:
         if type(value).__module__.partition(".")[0] == "torch":
-            return TorchArrays()
+            return TorchArrays(str(value.device))
     return Arrays()
 
 
 class Arrays:
-    """NumPy in, NumPy out."""
+    """NumPy in, NumPy out, and what the samplers do with arrays in between."""
 
-    def plain(self, value: Any) -> NDArray[Any]:
-        """The value as a NumPy array."""
+    device = "cpu"
+    kernels: Any = cpu
+    xp: Any = np
+
+    def full(self, shape: tuple[int, ...], value: Any, kind: type[Any]) -> Any:
+        """A new array with one value everywhere."""
+        return np.full(shape, value, kind)
+
+    def empty(self, shape: tuple[int, ...], kind: type[Any]) -> Any:
+        """A new array that a kernel will fill."""
+        return np.empty(shape, kind)
+
+    def drawn(self, ids: Any, each: int) -> tuple[Any, Any]:
+        """Weight 1 for every id that was drawn, and ``each`` tries for it."""  # (B, k), (B,)
+        drawn = ids >= 0
+        return drawn.astype(np.float32), drawn.sum(axis=1, dtype=np.int32) * np.int32(each)
+
+    def cast(self, array: Any, kind: type[Any]) -> Any:
+        """The array in another type."""
+        return array.astype(kind, copy=False)
+
+    def take(self, table: Any, places: Any) -> Any:
+        """The values of a table (m,) at places of any shape."""
+        return table[places]
+
+    def ascending(self, rows: Any) -> Any:
+        """The order of each row's values, equal ones as they stand."""  # (R, m)
+        return np.argsort(rows, axis=1, kind="stable")
+
+    def hold(self, value: Any) -> Any:
+        """A NumPy array, law or record of what is seen, where the kernels can read it."""
+        return value
+
+    def place(self, value: Any) -> Any:
+        """The same for what changes while training, without keeping it."""
+        return value
+
+    def counter(self, seed: Any, step: int, rows: Any) -> Any:
+        """The random counter of one call, as the kernels read it."""
+        return Counter(seed, step, rows)
+
+    def numbers(self, count: int) -> Any:
+        """Row numbers from 0."""
+        return np.arange(count, dtype=np.uint32)
+
+    def rows(self, value: Any) -> Any:
+        """The caller's row numbers."""
+        return self.ids(value, "rows", 2**32, np.uint32)
+
+    def plain(self, value: Any) -> Any:
+        """The value as an array of the kernels' kind."""
         return np.asarray(value)
 
     def give(self, draw: Any) -> Any:
@@ -47,7 +98,7 @@ class Arrays:
         """What the caller's scorer is called with."""
         return rows, ids
 
-    def ids(self, value: Any, name: str, limit: int, kind: type[np.integer[Any]] = np.int32) -> NDArray[Any]:
+    def ids(self, value: Any, name: str, limit: int, kind: type[np.integer[Any]] = np.int32) -> Any:
         """A one-dimensional array of ids below ``limit``."""
         array = self.plain(value)
         if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
@@ -56,7 +107,7 @@ class Arrays:
             raise SettingError(f"{name} holds {array.min()} to {array.max()}; internal ids are 0 to {limit - 1}.")
         return np.ascontiguousarray(array, kind)
 
-    def vectors(self, value: Any, name: str, rows: int) -> NDArray[np.float32]:
+    def vectors(self, value: Any, name: str, rows: int) -> Any:
         """A float32 matrix with so many rows."""
         array = self.plain(value)
         if array.ndim != 2 or array.shape[0] != rows:
@@ -65,23 +116,25 @@ class Arrays:
 
 
 class TorchArrays(Arrays):
-    """Torch in, torch out; CPU tensors share their memory with the kernels."""
+    """Torch in, torch out, drawn on the CPU; CPU tensors share their memory with the kernels."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
 
     def plain(self, value: Any) -> NDArray[Any]:
         if not hasattr(value, "detach"):
             return np.asarray(value)
-        if value.device.type != "cpu":
-            raise SettingError(f"a tensor is on {value.device}; samplers run on the CPU: move it with .cpu().")
-        tensor = value.detach()
+        tensor = value.detach().cpu()
         return np.asarray((tensor.float() if tensor.is_floating_point() else tensor).numpy())
 
     def asked(self, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> tuple[Any, Any]:
-        import torch
-
-        return torch.from_numpy(rows), torch.from_numpy(ids)
+        return self._tensor(rows), self._tensor(ids)
 
     def give(self, draw: Any) -> Any:
+        parts = {f.name: getattr(draw, f.name) for f in fields(draw)}
+        return replace(draw, **{name: self._tensor(part) for name, part in parts.items() if part is not None})
+
+    def _tensor(self, array: NDArray[Any]) -> Any:
         import torch
 
-        parts = {f.name: getattr(draw, f.name) for f in fields(draw)}
-        return replace(draw, **{name: torch.from_numpy(part) for name, part in parts.items() if part is not None})
+        return torch.from_numpy(array).to(self.device)

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.kernels import cpu
-from vitalrank.kernels.laws import Counter, Law
+from vitalrank.kernels.laws import Law
 from vitalrank.samplers.arrays import Arrays, arrays_of
 from vitalrank.samplers.catalogue import pool_of, row_sums, seen_by
 from vitalrank.samplers.checks import check_whole
@@ -51,35 +50,34 @@ class Draw:
 
 @dataclass(frozen=True)
 class Batch:
-    """One call, checked and turned into NumPy arrays."""
+    """One call, checked and turned into the kernels' arrays: NumPy's, or tensors of a GPU."""
 
-    users: NDArray[np.int32]  # (B,)
-    positives: NDArray[np.int32]  # (B,)
-    counter: Counter
+    arrays: Arrays
+    users: Any  # (B,) int32
+    positives: Any  # (B,) int32
+    counter: Any
+    step: int
     k: int
-    queries: NDArray[np.float32] | None  # (B, d)
-    table: NDArray[np.float32] | None  # (n, d)
-    scorer: Scorer | None
+    queries: Any = None  # (B, d) float32
+    table: Any = None  # (n, d) float32
+    scorer: Scorer | None = None
+    density: bool = True  # whether log_q is wanted
 
     def __len__(self) -> int:
         return len(self.users)
 
-    def vectors(self, who: Sampler) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def vectors(self, who: Sampler) -> tuple[Any, Any]:
         """Queries and item table, or a sentence that they are missing."""
         if self.queries is None or self.table is None:
             raise SettingError(f"{who!r} needs vectors: call it with queries (B, d) and item_table (n, d).")
         return self.queries, self.table
 
-    def score(self, ids: NDArray[np.int64], rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
+    def score(self, ids: Any, rows: Any = None) -> Any:
         """Scores of candidates (R, C) of some rows of the batch (default: all), by scorer or dot product."""
-        if rows is None:
-            rows = np.arange(len(self))
         if self.scorer is not None:
-            return np.asarray(self.scorer(rows, ids))
-        assert self.queries is not None  # checked when the batch was made
-        assert self.table is not None
-        scores = np.empty(ids.shape, np.float32)
-        cpu.score(self.queries if len(rows) == len(self) else self.queries[rows], self.table, ids, scores)
+            return np.asarray(self.scorer(np.arange(len(self)) if rows is None else rows, ids))
+        scores = self.arrays.empty(tuple(ids.shape), np.float32)
+        self.arrays.kernels.score(self.queries if rows is None else self.queries[rows], self.table, ids, scores)
         return scores
 
 
@@ -121,6 +119,8 @@ class BoundSampler(ABC):
     """A sampler bound to a log and a seed: call it with a batch, get a ``Draw``."""
 
     needs_scores = True
+    has_margin = False  # whether a draw says which rows came within a margin
+    is_steady = True  # whether every call does the same work, so that it can be captured once and replayed
 
     def __init__(
         self,
@@ -141,6 +141,7 @@ class BoundSampler(ABC):
         self.pool = pool_of(train.n_items, allowed)
         self.seen = seen_by(train, self.pool)
         self.counts = Counts(train.n_items) if count else None
+        self._placed: dict[str, Arrays] = {}
 
     def __repr__(self) -> str:
         return f"{self.settings!r} on {self.train.n_users:,} users, {len(self.pool):,} of {self.train.n_items:,} items"
@@ -180,13 +181,31 @@ class BoundSampler(ABC):
             ``fn(rows (R,), ids (R, C)) -> (R, C)`` in place of the dot product; ``rows`` are positions in the batch.
         """
         arrays = arrays_of(queries, item_table, users, positives)
+        if arrays.device != "cpu" and score is None:
+            arrays = self.on(arrays.device)
         batch = self._batch(arrays, queries, item_table, users, positives, step, k, rows, score)
+        given: Draw = arrays.give(self.draw(batch))
+        if self.counts is not None:
+            self.counts.gather()
+        return given
+
+    def draw(self, batch: Batch) -> Draw:
+        """Pick negatives for a batch that is checked already."""
         with limited(self.threads):
             draw = self._draw(batch)
         if self.counts is not None:
-            self.counts.add(batch.positives, draw)
-        given: Draw = arrays.give(draw)
-        return given
+            self.counts.on(batch.arrays).add(batch.positives, draw)
+        return draw
+
+    def on(self, device: str) -> Arrays:
+        """The arrays of a device, with what this sampler holds there."""
+        if device not in self._placed:
+            import torch
+
+            from vitalrank.samplers.device_arrays import DeviceArrays
+
+            self._placed[device] = DeviceArrays(torch.device(device))
+        return self._placed[device]
 
     def _batch(
         self,
@@ -208,7 +227,7 @@ class BoundSampler(ABC):
         what = arrays.ids(positives, "positives", self.train.n_items)
         if len(who) != len(what):
             raise SettingError(f"{len(who)} users but {len(what)} positives: give arrays of one length.")
-        numbers = np.arange(len(who), dtype=np.uint32) if rows is None else arrays.ids(rows, "rows", 2**32, np.uint32)
+        numbers = arrays.numbers(len(who)) if rows is None else arrays.rows(rows)
         if len(numbers) != len(who):
             raise SettingError(f"{len(numbers)} rows but {len(who)} users: give arrays of one length.")
         table = None if item_table is None else arrays.vectors(item_table, "item_table", self.train.n_items)
@@ -218,16 +237,19 @@ class BoundSampler(ABC):
         if table is not None and asked is not None and table.shape[1] != asked.shape[1]:
             raise SettingError(f"queries are {asked.shape[1]} wide but item_table {table.shape[1]}; they must agree.")
         scorer = None if score is None else arrays.scorer(score)
-        return Batch(who, what, Counter(self.seed, step, numbers), k, asked, table, scorer)
+        counter = arrays.counter(self.seed, step, numbers)
+        return Batch(arrays, who, what, counter, step, k, asked, table, scorer)
 
     @abstractmethod
     def _draw(self, batch: Batch) -> Draw: ...
 
-    def _candidates(self, law: Law, batch: Batch, count: int) -> NDArray[np.int64]:
+    def _candidates(self, law: Law, batch: Batch, count: int) -> Any:
         """``count`` open candidates for each of the k negatives of each row."""  # (B, k, count)
-        ids = np.empty((len(batch), batch.k, count), np.int64)
-        turns = np.zeros((len(batch), batch.k), np.int64)
-        cpu.draw_candidates(law, self.seen, batch.counter, batch.users, batch.positives, 0, turns, ids)
+        arrays = batch.arrays
+        ids = arrays.empty((len(batch), batch.k, count), np.int64)
+        turns = arrays.full((len(batch), batch.k), 0, np.int64)
+        law, seen = arrays.hold(law), arrays.hold(self.seen)
+        arrays.kernels.draw_candidates(law, seen, batch.counter, batch.users, batch.positives, 0, turns, ids)
         return ids
 
     def _log_open_mass(self, weights: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -238,13 +260,8 @@ class BoundSampler(ABC):
         return np.log(np.where(self.seen.open > 0, np.maximum(left, 1e-300), 1.0))
 
 
-def log_share(log_weights: Any, log_open: Any, batch: Batch, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+def log_share(log_weights: Any, log_open: Any, batch: Batch, ids: Any) -> Any:
     """Log of each id's share of the weight that is open to its user; 0 where there was none to draw."""  # (B, k)
-    log_q = (log_weights[ids] - log_open[batch.users][:, None]).astype(np.float32)
-    log_q[ids < 0] = 0.0
-    return np.asarray(log_q)
-
-
-def plain_weights(ids: NDArray[np.int64]) -> NDArray[np.float32]:
-    """1 for every id, 0 where there was none to draw."""
-    return (ids >= 0).astype(np.float32)
+    arrays = batch.arrays
+    share = arrays.hold(log_weights)[ids] - arrays.hold(log_open)[batch.users][:, None]
+    return arrays.xp.where(ids >= 0, arrays.cast(share, np.float32), 0.0)

@@ -28,17 +28,38 @@ class Counts:
     negative: NDArray[np.int64] = field(init=False)  # (n,)
     rows: int = field(init=False)
     tries: int = field(init=False)
+    tries_squared: int = field(init=False)
     exhausted: int = field(init=False)
     skipped: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self._waiting: dict[str, Any] = {}  # by device: what is counted there and not gathered yet
         self.clear()
 
     def clear(self) -> None:
         """Start again, for the next epoch."""
         self.positive = np.zeros(self.items, np.int64)
         self.negative = np.zeros(self.items, np.int64)
-        self.rows = self.tries = self.exhausted = self.skipped = 0
+        self.rows = self.tries = self.tries_squared = self.exhausted = self.skipped = 0
+
+    def on(self, arrays: Any) -> Any:
+        """Where to count draws that lie in these arrays; what is counted on a GPU shows after ``gather``."""
+        if arrays.xp is np:
+            return self
+        if arrays.device not in self._waiting:
+            from vitalrank.samplers.device_arrays import DeviceCounts
+
+            self._waiting[arrays.device] = DeviceCounts(self.items, arrays.device)
+        return self._waiting[arrays.device]
+
+    def gather(self) -> None:
+        """Take in what was counted on other devices."""
+        for tally in self._waiting.values():
+            positive, negative, sums = tally.drain()
+            self.positive += positive
+            self.negative += negative
+            for name, value in sums.items():
+                setattr(self, name, getattr(self, name) + value)
 
     def add(self, positives: NDArray[np.int32], draw: Any) -> None:
         """Take in one draw."""
@@ -48,7 +69,9 @@ class Counts:
         np.add.at(self.negative, drawn, 1)
         self.rows += len(positives)
         self.skipped += int(len(positives) - open_rows.sum())
-        self.tries += int(draw.tries.sum())
+        tries = draw.tries.astype(np.int64)
+        self.tries += int(tries.sum())
+        self.tries_squared += int(tries @ tries)
         if draw.violated is not None:
             self.exhausted += int((open_rows & ~draw.violated).sum())
 
@@ -56,6 +79,12 @@ class Counts:
     def exhausted_share(self) -> float:
         """Share of the positives for which nothing violated."""
         return self.exhausted / max(self.rows - self.skipped, 1)
+
+    @property
+    def tries_deviation(self) -> float:
+        """Standard deviation of the tries over the positives that had something to draw."""
+        rows = max(self.rows - self.skipped, 1)
+        return float(np.sqrt(max(self.tries_squared / rows - (self.tries / rows) ** 2, 0.0)))
 
     def imbalance(self) -> NDArray[np.float64]:
         """``IV(i)``: times as positive over times as negative; infinite if never a negative, NaN if neither."""

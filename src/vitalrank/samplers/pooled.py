@@ -8,25 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.kernels import cpu
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, plain_weights
+from vitalrank.errors import SettingError
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
 from vitalrank.samplers.catalogue import uniform_law
 from vitalrank.samplers.checks import check_count, check_positive
 
 
 @dataclass(frozen=True)
 class DNS(Sampler):
-    """Dynamic negative sampling: the best-scoring of ``candidates`` uniform draws, ``argmax over j of s_uj``.
+    """Dynamic negative sampling: of ``candidates`` uniform draws the best-scoring, or one of the ``top`` best.
 
     Parameters
     ----------
     candidates
-        Size of the pool, drawn with replacement among the items the user has not seen.
+        Size N of the pool, drawn with replacement among the items the user has not seen.
+    top
+        M: each of the M best is as likely; 1 always takes the best, ``argmax over j of s_uj``.
 
     References
     ----------
     Zhang, Chen, Wang and Yu, "Optimizing top-N collaborative filtering via dynamic negative item sampling",
-    SIGIR 2013.
+    SIGIR 2013. Shi, Chen, Feng, Zhang, Wu, Gao and He, "On the theories behind hard negative sampling for
+    recommendation", WWW 2023, for DNS(M, N).
 
     Examples
     --------
@@ -38,13 +41,17 @@ class DNS(Sampler):
     """
 
     candidates: int = 16
+    top: int = 1
 
     def __post_init__(self) -> None:
         check_count("candidates", self.candidates)
+        check_count("top", self.top)
+        if self.top > self.candidates:
+            raise SettingError(f"top is {self.top}; it must be at most candidates, which is {self.candidates}.")
 
     def rank_law(self) -> NDArray[np.float64]:
         """Probability of each rank of the pool, best first."""
-        return np.ones(1)
+        return np.full(self.top, 1.0 / self.top)
 
     def _bound(self) -> type[BoundSampler]:
         return BoundPooled
@@ -96,18 +103,24 @@ class BoundPooled(BoundSampler):
         super().__init__(settings, *args)
         self.law = uniform_law(self.train, self.pool)
         self._cumulative = np.cumsum(settings.rank_law())
+        self._cumulative[-1] = 1.0  # so that rounding never reaches past the last rank
 
-    def _pool(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _pool(self, batch: Batch) -> tuple[Any, Any]:
         """Candidates and their scores."""  # (B, k, C) each
         ids = self._candidates(self.law, batch, self.settings.candidates)
         return ids, batch.score(ids.reshape(len(batch), batch.k * self.settings.candidates)).reshape(ids.shape)
 
     def _draw(self, batch: Batch) -> Draw:
         pool, scores = self._pool(batch)
-        ids = np.empty(pool.shape[:2], np.int64)
-        cpu.pick_by_rank(scores, pool, self._cumulative, batch.counter, ids)
-        weights = plain_weights(ids)
-        return Draw(ids, weights, (weights.sum(axis=1) * self.settings.candidates).astype(np.int32))
+        ids = self._pick(batch, pool, scores)
+        return Draw(ids, *batch.arrays.drawn(ids, self.settings.candidates))
+
+    def _pick(self, batch: Batch, pool: Any, scores: Any) -> Any:
+        """One candidate of each pool, by its rank."""  # (B, k)
+        arrays = batch.arrays
+        ids = arrays.empty(tuple(pool.shape[:2]), np.int64)
+        arrays.kernels.pick_by_rank(scores, pool, arrays.hold(self._cumulative), batch.counter, ids)
+        return ids
 
 
 @dataclass(frozen=True)
@@ -154,12 +167,14 @@ class CML(Sampler):
 class BoundHardest(BoundPooled):
     """The hardest of a pool, weighted by how much of the pool comes within the margin."""
 
+    has_margin = True
+
     def _draw(self, batch: Batch) -> Draw:
+        arrays = batch.arrays
         pool, scores = self._pool(batch)
-        bar = batch.score(batch.positives[:, None].astype(np.int64)) - self.settings.margin / 2  # (B, 1)
-        impostors = (scores > bar[:, :, None]).sum(axis=2)  # (B, k)
-        ids = np.empty(pool.shape[:2], np.int64)
-        cpu.pick_by_rank(scores, pool, self._cumulative, batch.counter, ids)
-        weights = np.log1p(len(self.pool) * impostors / self.settings.candidates) * plain_weights(ids)
-        tries = (plain_weights(ids).sum(axis=1) * self.settings.candidates).astype(np.int32)
-        return Draw(ids, weights.astype(np.float32), tries, violated=(impostors > 0).all(axis=1))
+        bar = batch.score(arrays.cast(batch.positives[:, None], np.int64)) - self.settings.margin / 2  # (B, 1)
+        impostors = arrays.cast((scores > bar[:, :, None]).sum(2), np.float64)  # (B, k)
+        ids = self._pick(batch, pool, scores)
+        drawn, tries = arrays.drawn(ids, self.settings.candidates)
+        weights = arrays.xp.log1p(len(self.pool) * impostors / self.settings.candidates) * drawn
+        return Draw(ids, arrays.cast(weights, np.float32), tries, violated=(impostors > 0).all(1))

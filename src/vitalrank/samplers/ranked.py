@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.kernels import cpu
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, plain_weights
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
 from vitalrank.samplers.checks import check_count, check_positive
 
 _CELLS = 1 << 24  # scores of one block of the exact variant
@@ -61,27 +61,32 @@ class AOBPR(Sampler):
 class BoundExactRank(BoundSampler):
     """Ranks by the full scores of the user's open items."""
 
+    is_steady = False  # a sorting is renewed now and then
+
     @property
     def scale(self) -> float:
         """``rho n``, the expected rank."""
         return float(self.settings.rho * max(len(self.pool), 1))
 
     def _draw(self, batch: Batch) -> Draw:
-        ids = np.full((len(batch), batch.k), -1, np.int64)
+        ids = batch.arrays.full((len(batch), batch.k), -1, np.int64)
         if len(self.pool):
             block = max(1, _CELLS // len(self.pool))
             for start in range(0, len(batch), block):
-                self._fill(batch, np.arange(start, min(start + block, len(batch))), ids)
-        weights = plain_weights(ids)
-        return Draw(ids, weights, (weights.max(axis=1, initial=0.0) * len(self.pool)).astype(np.int32))
+                self._fill(batch, slice(start, min(start + block, len(batch))), ids)
+        weights, _ = batch.arrays.drawn(ids, each=1)
+        looked = batch.arrays.xp.where(ids[:, 0] >= 0, len(self.pool), 0)
+        return Draw(ids, weights, batch.arrays.cast(looked, np.int32))
 
-    def _fill(self, batch: Batch, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
-        pool = np.broadcast_to(self.pool, (len(rows), len(self.pool)))
-        scores = batch.score(np.ascontiguousarray(pool), rows)  # (R, m)
-        counter = batch.counter._replace(rows=batch.counter.rows[rows])
-        part = np.full((len(rows), batch.k), -1, np.int64)
-        cpu.pick_open_rank(scores, self.pool, self.scale, self.seen, counter, batch.users[rows], part)
-        ids[rows] = part
+    def _fill(self, batch: Batch, part: slice, ids: Any) -> None:
+        """Draw for some rows of the batch."""
+        arrays = batch.arrays
+        rows = np.arange(part.start, part.stop)
+        pool = arrays.hold(self.pool)
+        scores = batch.score(arrays.xp.tile(pool, (len(rows), 1)), rows)  # (R, m)
+        counter = batch.counter._replace(rows=batch.counter.rows[part])
+        seen = arrays.hold(self.seen)
+        arrays.kernels.pick_open_rank(scores, pool, self.scale, seen, counter, batch.users[part], ids[part])
 
 
 class BoundRanked(BoundExactRank):
@@ -90,8 +95,8 @@ class BoundRanked(BoundExactRank):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._built: int | None = None
-        self._order: NDArray[np.int32] = np.zeros((0, 0), np.int32)  # (d, m)
-        self._spread: NDArray[np.float64] = np.zeros(0)  # (d,)
+        self._order: Any = np.zeros((0, 0), np.int32)  # (d, m)
+        self._spread: Any = np.zeros(0)  # (d,)
 
     def reset(self) -> None:
         self._built = None
@@ -99,29 +104,30 @@ class BoundRanked(BoundExactRank):
     def _draw(self, batch: Batch) -> Draw:
         if batch.queries is None or batch.table is None:
             return super()._draw(batch)
-        queries = batch.queries
-        ids = np.full((len(batch), batch.k), -1, np.int64)
+        arrays = batch.arrays
+        ids = arrays.full((len(batch), batch.k), -1, np.int64)
         if len(self.pool):
-            self._renew(batch.table, batch)
-            n = self.train.n_items
-            cpu.draw_ranked(
-                self._order, self._spread, self.scale, n, self.seen, batch.counter, queries, batch.users, ids
+            self._renew(batch)
+            n, seen = self.train.n_items, arrays.hold(self.seen)
+            arrays.kernels.draw_ranked(
+                self._order, self._spread, self.scale, n, seen, batch.counter, batch.queries, batch.users, ids
             )
-        weights = plain_weights(ids)
-        return Draw(ids, weights, weights.sum(axis=1).astype(np.int32))
+        return Draw(ids, *arrays.drawn(ids, each=1))
 
-    def _renew(self, table: NDArray[np.float32], batch: Batch) -> None:
+    def _renew(self, batch: Batch) -> None:
         """Sort the factors if the last sorting is too old, of a later step, or of another width."""
-        step = batch.counter.step
+        table, arrays = batch.table, batch.arrays
         size = max(len(self.pool), 2)
         every = self.settings.refresh or max(1, round(size * math.log(size) / max(len(batch) * batch.k, 1)))
-        fresh = self._built is not None and 0 <= step - self._built < every and len(self._spread) == table.shape[1]
-        if fresh:
+        age = None if self._built is None else batch.step - self._built
+        if age is not None and 0 <= age < every and len(self._spread) == table.shape[1]:
             return
-        columns = table[self.pool].T  # (d, m)
-        self._order = self.pool[np.argsort(-columns, axis=1, kind="stable")].astype(np.int32)
-        self._spread = columns.std(axis=1, dtype=np.float64)
-        self._built = step
+        pool = arrays.hold(self.pool)
+        columns = table[pool].T  # (d, m)
+        self._order = arrays.cast(pool[arrays.ascending(-columns)], np.int32)
+        apart = arrays.cast(columns, np.float64)
+        self._spread = ((apart - apart.mean(1)[:, None]) ** 2).mean(1) ** 0.5
+        self._built = batch.step
 
     def law(self, query: NDArray[np.float32], table: NDArray[np.float32]) -> NDArray[np.float64]:
         """Probability of every item for one query, before seen items are left out."""  # (n,)

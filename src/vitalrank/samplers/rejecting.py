@@ -122,6 +122,8 @@ class LFMW(Sampler):
 class BoundUntil(BoundSampler):
     """Algorithm 2 over the open items."""
 
+    has_margin = True
+
     def __init__(self, settings: Any, *args: Any) -> None:
         super().__init__(settings, *args)
         weights = degree_weights(self.train, settings.beta)
@@ -130,22 +132,27 @@ class BoundUntil(BoundSampler):
         self._weight_of_try = weights_by_try(settings.weight, self.Z, settings.kappa)
 
     def _draw(self, batch: Batch) -> Draw:
+        arrays = batch.arrays
         shape = (len(batch), batch.k)
-        ids = np.full(shape, -1, np.int64)
-        tries = np.zeros(shape, np.int32)
-        violated = np.zeros(shape, np.bool_)
+        ids, tries = arrays.empty(shape, np.int64), arrays.empty(shape, np.int32)
+        violated = arrays.empty(shape, np.bool_)
         if batch.scorer is None:
             settings = self.settings
             margin = np.float32(settings.margin)
             vectors = batch.vectors(settings)
-            cpu.draw_until(
-                self.law, self.seen, batch.counter, *vectors, batch.users, batch.positives, settings.kappa, margin,
+            law, seen = arrays.hold(self.law), arrays.hold(self.seen)
+            arrays.kernels.draw_until(
+                law, seen, batch.counter, *vectors, batch.users, batch.positives, settings.kappa, margin,
                 ids, tries, violated,
             )  # fmt: skip
         else:
+            ids[:], tries[:], violated[:] = -1, 0, False
             for c in range(batch.k):
                 self._search(batch, c, ids[:, c], tries[:, c], violated[:, c])
-        return Draw(ids, self._weight_of_try[tries], tries.sum(axis=1, dtype=np.int32), violated=violated.all(axis=1))
+        weights = arrays.take(arrays.hold(self._weight_of_try), tries)
+        if batch.k == 1:  # nothing to sum
+            return Draw(ids, weights, tries[:, 0], violated=violated[:, 0])
+        return Draw(ids, weights, arrays.cast(tries.sum(1), np.int32), violated=violated.all(1))
 
     def _search(self, batch: Batch, c: int, ids: Any, tries: Any, violated: Any) -> None:
         """The same search with a scorer of the caller's: blocks of candidates for the rows still looking."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share, plain_weights
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share
 from vitalrank.samplers.catalogue import degree_weights, weighted_law
 from vitalrank.samplers.checks import check_beta
 
@@ -83,6 +83,6 @@ class BoundStatic(BoundSampler):
 
     def _draw(self, batch: Batch) -> Draw:
         ids = self._candidates(self.law, batch, 1)[:, :, 0]  # (B, k)
-        weights = plain_weights(ids)
-        tries = weights.sum(axis=1).astype(np.int32)
-        return Draw(ids, weights, tries, log_share(self._log_weights, self._log_open, batch, ids))
+        weights, tries = batch.arrays.drawn(ids, each=1)
+        log_q = log_share(self._log_weights, self._log_open, batch, ids) if batch.density else None
+        return Draw(ids, weights, tries, log_q)

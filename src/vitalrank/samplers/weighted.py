@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.errors import SettingError
-from vitalrank.kernels import cpu
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share
 from vitalrank.samplers.catalogue import weighted_law
 from vitalrank.samplers.checks import check_count, check_number
@@ -19,13 +18,13 @@ from vitalrank.samplers.checks import check_count, check_number
 _ROUNDS = 10  # of k-means
 
 
-def softmax(logits: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+def softmax(xp: Any, logits: Any) -> Any:
     """Each row's exponentials over their sum; a row of -inf gives zeros."""  # (B, k)
     if logits.shape[1] == 0:
-        return logits.astype(np.float32)
-    top = logits.max(axis=1, keepdims=True)
-    powers = np.exp(logits - np.where(np.isfinite(top), top, 0.0))
-    return np.asarray(powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-30), np.float32)
+        return logits
+    top = xp.amax(logits, 1)[:, None]
+    powers = xp.exp(logits - xp.where(xp.isfinite(top), top, 0.0))
+    return powers / powers.sum(1)[:, None].clip(1e-30)
 
 
 @dataclass(frozen=True)
@@ -71,9 +70,9 @@ class SA(Sampler):
         """All items alike."""
         return np.ones(len(degrees), np.float32)
 
-    def logits(self, scores: NDArray[np.float32], log_q: NDArray[np.float32]) -> NDArray[np.float32]:
+    def logits(self, scores: Any, log_q: Any) -> Any:
         """What the weights are the softmax of."""
-        return np.float32(self.temperature) * scores
+        return scores * self.temperature
 
     def _bound(self) -> type[BoundSampler]:
         return BoundWeighted
@@ -140,7 +139,7 @@ class PRIS(Sampler):
         """``pi`` of every item."""
         return np.asarray(PROPOSALS[self.proposal](np.maximum(degrees, 1).astype(np.float32)), np.float32)
 
-    def logits(self, scores: NDArray[np.float32], log_q: NDArray[np.float32]) -> NDArray[np.float32]:
+    def logits(self, scores: Any, log_q: Any) -> Any:
         """What the weights are the softmax of."""
         return scores - log_q
 
@@ -158,7 +157,7 @@ class BoundWeighted(BoundSampler):
         self._log_weights = np.log(self.weights)  # (n,)
         self._log_open = self._log_open_mass(self.weights)  # (U,)
 
-    def _propose(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _propose(self, batch: Batch) -> tuple[Any, Any]:
         """Candidates and the log of their proposal probability."""  # (B, C) each
         ids = self._candidates(self.law, batch, self.settings.candidates)[:, 0]
         return ids, log_share(self._log_weights, self._log_open, batch, ids)
@@ -166,15 +165,18 @@ class BoundWeighted(BoundSampler):
     def _draw(self, batch: Batch) -> Draw:
         if batch.k != 1:
             raise SettingError(f"k is {batch.k}, but {self.settings!r} keeps its candidates: set candidates instead.")
+        xp = batch.arrays.xp
         ids, log_q = self._propose(batch)
         drawn = ids >= 0
-        scores = np.where(drawn, batch.score(ids), np.float32(0.0))
-        weights = softmax(np.where(drawn, self.settings.logits(scores, log_q), -np.inf))
-        return Draw(ids, weights, (ids >= 0).sum(axis=1).astype(np.int32), log_q)
+        scores = xp.where(drawn, batch.score(ids), 0.0)
+        weights = softmax(xp, xp.where(drawn, self.settings.logits(scores, log_q), -np.inf))
+        return Draw(ids, batch.arrays.cast(weights, np.float32), batch.arrays.cast(drawn.sum(1), np.int32), log_q)
 
 
 class BoundClustered(BoundWeighted):
     """PRIS's cluster proposal, grouped anew each epoch."""
+
+    is_steady = False
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -183,28 +185,29 @@ class BoundClustered(BoundWeighted):
     def reset(self) -> None:
         self._built = None
 
-    def _propose(self, batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _propose(self, batch: Batch) -> tuple[Any, Any]:
         if batch.queries is None or batch.table is None:
             return super()._propose(batch)
-        queries, table = batch.queries, batch.table
-        step = batch.counter.step
         every = self.settings.refresh or math.ceil(len(self.train) / max(len(batch), 1))
-        if self._built is None or not 0 <= step - self._built < every:
-            self._group(table, step)
-        ids = np.full((len(batch), self.settings.candidates), -1, np.int64)
-        log_q = np.zeros(ids.shape, np.float32)
+        if self._built is None or not 0 <= batch.step - self._built < every:
+            self._group(batch)
+        arrays = batch.arrays
+        ids = arrays.full((len(batch), self.settings.candidates), -1, np.int64)
+        log_q = arrays.full(tuple(ids.shape), 0.0, np.float32)
         if len(self.pool):
-            cpu.draw_clustered(*self._groups, self.seen, batch.counter, queries, batch.users, ids, log_q)
+            seen = arrays.hold(self.seen)
+            arrays.kernels.draw_clustered(*self._groups, seen, batch.counter, batch.queries, batch.users, ids, log_q)
         return ids, log_q
 
-    def _group(self, table: NDArray[np.float32], step: int) -> None:
+    def _group(self, batch: Batch) -> None:
+        arrays = batch.arrays
         owner = np.full(self.train.n_items, -1, np.int32)
         pool = self.pool.astype(np.int32)
         clusters = min(self.settings.clusters, max(len(pool), 1))
         if len(pool):
-            centers = cpu.cluster(table, pool, clusters, _ROUNDS, self.seed, step, owner)
+            centers = arrays.kernels.cluster(batch.table, pool, clusters, _ROUNDS, self.seed, batch.step, owner)
             members = pool[np.argsort(owner[pool], kind="stable")]
             starts = np.searchsorted(owner[members], np.arange(clusters + 1))
             running = np.concatenate([[0.0], np.cumsum(self.weights[members], dtype=np.float64)])
-            self._groups = (centers, owner, members, starts, running, self.weights)
-        self._built = step
+            self._groups = (centers, *map(arrays.place, (owner, members, starts, running)), arrays.hold(self.weights))
+        self._built = batch.step

@@ -33,13 +33,23 @@ def assign(table: Any, pool: Any, centers: Any, offsets: Any, owner: Any) -> Any
 
 
 @njit(cache=True)
+def first_members(size: Any, clusters: Any, seed: Any, step: Any) -> Any:
+    """The members of a pool of that size at which the centers begin."""  # (c,)
+    members = np.empty(clusters, np.int64)
+    for c in range(clusters):
+        word, _, _, _ = philox(seed, step, c, 0, CLUSTER)
+        members[c] = below(word, size)
+    return members
+
+
+@njit(cache=True)
 def cluster(table: Any, pool: Any, clusters: Any, rounds: Any, seed: Any, step: Any, owner: Any) -> Any:
     """k-means by Lloyd's rounds from centers drawn among the pool; fills ``owner`` (n,), returns the centers."""
     width = table.shape[1]
     centers = np.empty((clusters, width), np.float32)
+    first = first_members(len(pool), clusters, seed, step)
     for c in range(clusters):
-        word, _, _, _ = philox(seed, step, c, 0, CLUSTER)
-        centers[c] = table[pool[below(word, len(pool))]]
+        centers[c] = table[pool[first[c]]]
     for _ in range(rounds):
         offsets = ((centers * centers).sum(axis=1) / 2).astype(np.float32)
         if assign(table, pool, centers, offsets, owner) == 0:

@@ -13,6 +13,7 @@ from vitalrank.losses import LOSSES
 
 _HINGE = LOSSES["hinge"].code
 _CROSS_ENTROPY = LOSSES["cross_entropy"].code
+_SOFTMAX = LOSSES["softmax"].code
 
 
 @njit(inline="always", cache=True, error_model="numpy", **LEAN)
@@ -32,9 +33,41 @@ def _pair(rule: Any, positive: Any, negative: Any) -> Any:
     return _logistic(negative if rule.loss == _CROSS_ENTROPY else negative - positive)
 
 
+@njit(cache=True, error_model="numpy", **LEAN)
+def _pull_softmax(rule: Any, b: Any, ids: Any, weights: Any, pulls: Any) -> Any:
+    """As ``pull_row``: the negatives share one softmax; the strongest pull is the positive's."""
+    positive = pulls[b, 0]
+    top = positive
+    for c in range(ids.shape[1]):
+        if ids[b, c] >= 0:
+            top = max(top, pulls[b, 1 + c])
+    own = math.exp(positive - top)
+    against = np.float32(0.0)  # sum of the negatives' exponentials
+    weighted = np.float32(0.0)
+    for c in range(ids.shape[1]):
+        pulls[b, 1 + c] = math.exp(pulls[b, 1 + c] - top) if ids[b, c] >= 0 else np.float32(0.0)
+        against += pulls[b, 1 + c]
+        weighted += weights[b, c] * pulls[b, 1 + c]
+    total = own + weighted
+    for c in range(ids.shape[1]):
+        pull = weights[b, c] * pulls[b, 1 + c] / total
+        if rule.weight_gradient:
+            pull += weights[b, c] * (pulls[b, 1 + c] - weighted) / total
+        pulls[b, 1 + c] = pull
+    pulls[b, 0] = -weighted / total
+    return math.log(total) + top - positive, against / (own + against)
+
+
 @njit(inline="always", cache=True, error_model="numpy", **LEAN)
 def pull_row(rule: Any, b: Any, ids: Any, weights: Any, pulls: Any) -> Any:
     """Replace the scores in ``pulls[b]`` by derivatives; returns the loss and the strongest pull, weights aside."""
+    if rule.loss == _SOFTMAX:
+        return _pull_softmax(rule, b, ids, weights, pulls)
+    return _pull_pairs(rule, b, ids, weights, pulls)
+
+
+@njit(inline="always", cache=True, error_model="numpy", **LEAN)
+def _pull_pairs(rule: Any, b: Any, ids: Any, weights: Any, pulls: Any) -> Any:
     positive = pulls[b, 0]
     pointwise = rule.loss == _CROSS_ENTROPY
     loss = np.float32(0.0)

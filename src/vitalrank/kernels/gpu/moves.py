@@ -1,0 +1,48 @@
+"""How rows move: one step of an optimizer, as ``kernels.cpu.moves`` does it."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from vitalrank.kernels.cpu import moves as cpu
+
+ADAM = tl.constexpr(cpu.ADAM)
+ADAGRAD = tl.constexpr(cpu.ADAGRAD)
+_SLOTS = {optimizer.code: optimizer.slots for optimizer in cpu.OPTIMIZERS.values()}
+
+
+def slots_of(optimizer: int) -> int:
+    """Values the optimizer keeps per weight."""
+    return _SLOTS[optimizer]
+
+
+@triton.jit
+def move_rows(
+    values: tl.tensor,
+    state: tl.tensor,
+    place: tl.tensor,
+    slot: tl.tensor,
+    width: tl.tensor,
+    pull: tl.tensor,
+    rate: tl.tensor,
+    inside: tl.tensor,
+    OPTIMIZER: tl.constexpr,
+) -> None:
+    """Move ``values[place]`` by ``pull``; the optimizer's state begins at ``slot``."""  # (R, D) each
+    value = tl.load(values + place, mask=inside, other=0.0)
+    if OPTIMIZER == ADAM:
+        mean = tl.load(state + slot, mask=inside, other=0.0)
+        square = tl.load(state + slot + width, mask=inside, other=0.0)
+        mean += (pull - mean) * 0.1
+        square += (pull * pull - square) * 0.001
+        tl.store(state + slot, mean, mask=inside)
+        tl.store(state + slot + width, square, mask=inside)
+        value -= rate * mean / (tl.sqrt(square) + 1e-8)
+    elif OPTIMIZER == ADAGRAD:
+        square = tl.load(state + slot, mask=inside, other=0.0) + pull * pull
+        tl.store(state + slot, square, mask=inside)
+        value -= rate * pull / (tl.sqrt(square) + 1e-10)
+    else:
+        value -= rate * pull
+    tl.store(values + place, value, mask=inside)

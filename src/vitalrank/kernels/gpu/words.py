@@ -1,0 +1,60 @@
+"""Philox words on the GPU: the same numbers as ``kernels.rng`` gives for the same counter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def place_of(counter: tl.tensor, b: tl.tensor) -> Any:
+    """Key, step and row number of row ``b``: what all words of the row share."""
+    seed = tl.load(counter.seed).to(tl.uint64, bitcast=True)
+    low = (seed & 0xFFFFFFFF).to(tl.uint32)
+    high = (seed >> 32).to(tl.uint32)
+    return low, high, tl.load(counter.step).to(tl.uint32), tl.load(counter.rows + b).to(tl.uint32)
+
+
+@triton.jit
+def places_of(counter: tl.tensor, b: tl.tensor, inside: tl.tensor) -> Any:
+    """The same for many rows, whose numbers differ."""
+    low, high, step, _ = place_of(counter, 0)
+    return low, high, step, tl.load(counter.rows + b, mask=inside, other=0).to(tl.uint32)
+
+
+@triton.jit
+def words(place: tl.tensor, turn: tl.tensor, stream: tl.tensor) -> Any:
+    """Four random words for each turn."""  # (T,) uint32 each
+    low, high, step, row = place
+    turn = turn.to(tl.uint32)
+    zero = turn * 0
+    return tl.philox_impl(zero + step, zero + row, turn, zero + stream.to(tl.uint32), low, high, 10)
+
+
+@triton.jit
+def pair(place: tl.tensor, turn: tl.tensor, stream: tl.tensor) -> Any:
+    """The ``turn``-th pairs of words of a stream: block ``turn // 2``, its first or second half."""  # (T,) each
+    a, b, c, d = words(place, turn >> 1, stream)
+    first = (turn & 1) == 0
+    return tl.where(first, a, c), tl.where(first, b, d)
+
+
+@triton.jit
+def below(word: tl.tensor, n: tl.tensor) -> Any:
+    """A number in 0..n-1 from a word."""
+    return tl.umulhi(word, word * 0 + n.to(tl.uint32)).to(tl.int32)
+
+
+@triton.jit
+def unit(word: tl.tensor) -> Any:
+    """A float64 in [0, 1) from a word."""
+    return word.to(tl.float64) * (1.0 / 4294967296.0)
+
+
+@triton.jit
+def fine_unit(high: tl.tensor, low: tl.tensor) -> Any:
+    """A float64 in [0, 1) with 53 random bits from two words."""
+    bits = ((high.to(tl.uint64) << 32) | low.to(tl.uint64)) >> 11
+    return bits.to(tl.float64) * (1.0 / 9007199254740992.0)
