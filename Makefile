@@ -1,5 +1,6 @@
 # make demo   set up and run the demo           make test   set up, then lint, types and tests
-# make bench  run every benchmark               make clean  forget the environment
+# make bench  run every benchmark               make docs   build the pages into site/
+# make test-gpu  the kernels on a real GPU      make clean  forget the environment
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 NEEDS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit bench clean
+.PHONY: help demo test test-gpu lint types unit docs bench clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -38,9 +39,17 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest --cov --cov-report=term
 
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The kernels on a real GPU; PY is an interpreter with torch, Triton and pytest.
+PY ?= $(BIN)/python
+test-gpu:
+	VITALRANK_TEST_GPU=1 PYTHONPATH=src $(PY) -m pytest -q -p no:cacheprovider tests/test_gpu.py tests/test_gpu_models.py tests/test_samplers.py
+
 bench: $(VENV)/.dev
 	@for script in read evaluate samplers mf; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .coverage
 	find . -name __pycache__ -prune -exec rm -rf {} +

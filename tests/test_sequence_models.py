@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vitalrank as vr
-from vitalrank.models.contexts import context_before, last_context, repeat_last
+from vitalrank.models.contexts import Histories, repeat_last
 from vitalrank.training.settings import TrainConfig
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -30,7 +30,9 @@ def test_contexts_are_slices_of_the_histories(pairs, length):
     users, items = zip(*pairs, strict=True)
     log = vr.Interactions.from_arrays(users, items, np.arange(len(pairs)))
     rows = np.arange(len(log))
-    before, last = context_before(log, rows, log.users, length), last_context(log, np.arange(log.n_users), length)
+    histories = Histories(log)
+    before = histories.before(torch.from_numpy(rows), length)
+    last = histories.last(torch.arange(log.n_users), length)
     for user in range(log.n_users):
         first, end = log.indptr[user], log.indptr[user + 1]
         history = log.items[first:end].tolist()
@@ -42,7 +44,7 @@ def test_contexts_are_slices_of_the_histories(pairs, length):
 
 
 def test_repeated_last_items_fill_a_short_history():
-    context = np.array([[1, 2, 3], [4, 5, -1], [6, -1, -1], [-1, -1, -1]])
+    context = torch.tensor([[1, 2, 3], [4, 5, -1], [6, -1, -1], [-1, -1, -1]])
     assert repeat_last(context).tolist() == [[1, 2, 3], [4, 5, 5], [6, 6, 6], [-1, -1, -1]]
 
 

@@ -44,6 +44,8 @@ SAME = [
     (vr.Uniform(), {"optimizer": "adam", "reg": 0.0, "schedule": "cosine"}),
     (vr.Popularity(), {"loss": "hinge", "margin": 0.5, "optimizer": "sgd", "lr": 0.05}),
     (vr.DNS(candidates=3), {"loss": "cross_entropy", "negatives": 2}),
+    (vr.Popularity(beta=1.0), {"loss": "softmax", "negatives": 5}),
+    (vr.VINS(), {"loss": "softmax", "negatives": 3}),
     (vr.VINS(), {}),
     (vr.LFMW(), {"optimizer": "adagrad", "lr": 0.1}),
     (vr.SA(candidates=4), {}),
@@ -214,3 +216,45 @@ def test_fit_takes_every_option_of_the_settings_and_the_trainer():
 
     known = {field.name for field in fields(TrainConfig)} | set(signature(vr.Trainer).parameters) - {"config"}
     assert set(FitOptions.__annotations__) == known
+
+
+# ------------------------------------------------------------------------------------------ precision
+
+
+def test_bfloat16_computes_layers_in_it_and_keeps_the_values_in_float32(log):
+    seen = []
+
+    class Watched(torch.nn.Linear):
+        def forward(self, x):
+            out = super().forward(x)
+            seen.append(out.dtype)
+            return out
+
+    torch.manual_seed(0)
+    encoder = torch.nn.Sequential(torch.nn.Embedding(log.n_users, 8), Watched(8, 8))
+    model = vr.TorchRecommender(encoder, torch.nn.Embedding(log.n_items, 8))
+    seen.clear()
+    model.fit(log, vr.VINS(), epochs=2, precision="bfloat16", threads=1)
+    assert set(seen) == {torch.bfloat16, torch.float32}  # in training, and when the shapes are checked
+    assert all(parameter.dtype == torch.float32 for parameter in model.network.parameters())
+    assert model.history[-1]["loss"] < model.history[0]["loss"]
+    assert model.queries(np.arange(3)).dtype == np.float32
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_trains_in_bfloat16(name, log):
+    plain, mixed = fit(name, log), fit(name, log, precision="bfloat16")
+    assert mixed.history[-1]["loss"] == pytest.approx(plain.history[-1]["loss"], rel=0.05)
+
+
+def test_precisions_that_cannot_be_had_are_refused(log):
+    with pytest.raises(SettingError, match="unknown precision 'float16'; choose one of float32, bfloat16"):
+        vr.FPMC().fit(log, precision="float16")
+    with pytest.raises(SettingError, match="precision is 'bfloat16'; matrix factorization trains in float32"):
+        vr.MF().fit(log, precision="bfloat16")
+
+
+def test_auto_is_written_down_as_the_device_it_stood_for(log, tmp_path, monkeypatch):
+    monkeypatch.setattr("vitalrank.devices._gpus", lambda: 0)
+    fit("FPMC", log, epochs=1, device="auto", checkpoint=tmp_path / "run")
+    assert '"device": "cpu"' in (tmp_path / "run" / "model.json").read_text()

@@ -13,12 +13,13 @@ from vitalrank.models.base import Recommender
 from vitalrank.training import Trainer
 from vitalrank.training.history import History, Totals
 from vitalrank.training.progress import Bar
+from vitalrank.training.runs import HostEngine
 from vitalrank.training.settings import TrainConfig
 
 LOG = vr.Interactions.from_arrays([0, 0, 1, 1, 2], [0, 1, 1, 2, 0])
 
 
-class ToyEngine:
+class ToyEngine(HostEngine):
     def __init__(self, losses):
         self.step = 0
         self.losses = losses

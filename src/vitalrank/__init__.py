@@ -22,6 +22,7 @@ _HOMES = {
     "ItemKNN": "models",
     "MostPopular": "models",
     "load": "models",
+    "tune": "tuning",
     "TrainConfig": "training",
     "Trainer": "training",
     "History": "training",
@@ -53,6 +54,8 @@ _MODULES = (
     "report",
     "samplers",
     "serving",
+    "training",
+    "tuning",
 )
 
 __all__ = ["__version__", *sorted(_HOMES), *_MODULES]

@@ -25,7 +25,13 @@ _UNKNOWN = ("error", "popular")
 
 
 def recommend(
-    model: Recommender, users: Any, n: int = 10, *, unknown: str = "error", threads: int | None = None
+    model: Recommender,
+    users: Any,
+    n: int = 10,
+    *,
+    unknown: str = "error",
+    threads: int | None = None,
+    device: str | None = None,
 ) -> tuple[Array, Floats]:
     """The ``n`` best items of each user among those not in the training log, best first.
 
@@ -42,6 +48,8 @@ def recommend(
         touched, scored by that number).
     threads
         Threads to use; all by default. The result does not depend on it.
+    device
+        Where to rank: ``"cpu"``, ``"cuda"`` or ``"auto"``; by default where the model's vectors lie.
 
     Returns
     -------
@@ -65,7 +73,7 @@ def recommend(
     index = log.user_index(asked) if unknown == "error" else _index_or_minus_one(log, asked)  # (B,)
     known = index >= 0
     items, scores = np.empty((len(asked), n), np.int64), np.empty((len(asked), n), np.float32)
-    items[known], scores[known] = top_items(model, index[known], n, threads=threads)
+    items[known], scores[known] = top_items(model, index[known], n, threads=threads, device=device)
     if not known.all():
         items[~known], scores[~known] = best(log.item_degree.astype(np.float32), n)
     ids = _original(log, items)

@@ -37,6 +37,7 @@ def evaluate(
     bootstrap: int = 0,
     seed: int = 0,
     threads: int | None = None,
+    device: str | None = None,
 ) -> Evaluation:
     """Rank the whole catalogue for every user of ``test`` and measure the top of each list.
 
@@ -69,6 +70,8 @@ def evaluate(
         Of the bootstrap.
     threads
         Threads to use; all by default. The result does not depend on it.
+    device
+        Where to rank: ``"cpu"``, ``"cuda"`` or ``"auto"``; by default where the model's vectors lie.
 
     Examples
     --------
@@ -86,7 +89,7 @@ def evaluate(
     if bootstrap < 0 or bootstrap == 1:
         raise SettingError(f"bootstrap={bootstrap}: give 0 for none, or 1000 or so.")
     check_same_ids(model.train, test, "test")
-    lists = _rank(model, test, lengths, _logs(exclude), threads)
+    lists = _rank(model, test, lengths, _logs(exclude), threads, device)
     result = Evaluation(lists, tuple(f"{name}@{n}" for n in lengths for name in names))
     if by is not None:
         result.groups.update(GROUPINGS[by](result, model.train))
@@ -99,7 +102,12 @@ def evaluate(
 
 
 def _rank(
-    model: Recommender, test: Interactions, lengths: Sequence[int], exclude: Sequence[Interactions], threads: int | None
+    model: Recommender,
+    test: Interactions,
+    lengths: Sequence[int],
+    exclude: Sequence[Interactions],
+    threads: int | None,
+    device: str | None,
 ) -> Lists:
     relevant = np.diff(test.indptr)
     users = np.flatnonzero(relevant)
@@ -109,7 +117,7 @@ def _rank(
     hits = np.empty((len(users), max(lengths)), np.bool_)
     shown = {n: np.zeros(test.n_items, np.bool_) for n in lengths}
     found = []
-    for rows, items, _ in top_blocks(model, users, max(lengths), exclude=exclude, threads=threads):
+    for rows, items, _ in top_blocks(model, users, max(lengths), exclude=exclude, threads=threads, device=device):
         with limited(threads):
             mark_hits(items, users[rows], wanted.indptr, wanted.indices, hits[rows])
         found.append(items[hits[rows]].astype(np.int32))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.errors import DataError, TrainingError
+from vitalrank.devices import resolve
+from vitalrank.errors import DataError, SettingError, TrainingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu import ranking as kernels
 from vitalrank.threads import limited
@@ -30,6 +31,7 @@ def top_items(
     *,
     exclude: Sequence[Interactions] = (),
     threads: int | None = None,
+    device: str | None = None,
 ) -> Top:
     """Internal ids and scores of the ``n`` best items of each user, best first.
 
@@ -45,7 +47,8 @@ def top_items(
     ([[1, -1]], [[1.0, -inf]])
     """
     items, scores = np.empty((len(users), n), np.int64), np.empty((len(users), n), np.float32)
-    for rows, block_items, block_scores in top_blocks(model, users, n, exclude=exclude, threads=threads):
+    blocks = top_blocks(model, users, n, exclude=exclude, threads=threads, device=device)
+    for rows, block_items, block_scores in blocks:
         items[rows], scores[rows] = block_items, block_scores
     return items, scores
 
@@ -57,23 +60,46 @@ def top_blocks(
     *,
     exclude: Sequence[Interactions] = (),
     threads: int | None = None,
+    device: str | None = None,
 ) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.float32]]]:
-    """As :func:`top_items`, a block of users at a time: ``(rows of users, items, scores)``."""
-    from vitalrank.models.base import DotRecommender
+    """As :func:`top_items`, a block of users at a time: ``(rows of users, items, scores)``.
 
+    ``device`` is where to rank; None is where the model's vectors lie.
+    """
     seen_indptr, seen = _seen(model.train, exclude)
     users = np.asarray(users, np.int64)
-    if isinstance(model, DotRecommender):
-        best, size = _dot_ranker(model), _USERS
-    else:
-        best, size = _tile_ranker(model), max(1, _CELLS // max(1, model.train.n_items))
+    best, size = _ranker(model, device, seen_indptr, seen)
     for start in range(0, len(users), size):
         rows = slice(start, min(start + size, len(users)))
-        items = np.empty((rows.stop - start, n), np.int64)
-        scores = np.empty((rows.stop - start, n), np.float32)
+        items = np.full((rows.stop - start, n), -1, np.int64)
+        scores = np.full((rows.stop - start, n), -np.inf, np.float32)
         with limited(threads):
             best(users[rows], seen_indptr, seen, scores, items)
         yield rows, items, scores
+
+
+def _ranker(model: Recommender, device: str | None, seen_indptr: Array, seen: Array) -> tuple[Any, int]:
+    """What ranks a block of users, and how many make a block."""
+    from vitalrank.models.base import DotRecommender
+
+    where = resolve(device) if device is not None else getattr(model, "device", "cpu")
+    if not isinstance(model, DotRecommender):
+        if where != "cpu":
+            raise SettingError(f"{type(model).__name__} is no dot product and ranks on the CPU; leave out device.")
+        return _tile_ranker(model), max(1, _CELLS // max(1, model.train.n_items))
+    return (_dot_ranker(model), _USERS) if where == "cpu" else _device_ranker(model, where, seen_indptr, seen)
+
+
+def _device_ranker(model: DotRecommender, device: str, seen_indptr: Array, seen: Array) -> tuple[Any, int]:
+    from vitalrank.evaluation.device_ranking import DeviceRanker
+
+    ranker = DeviceRanker(model, seen_indptr, seen, device)
+
+    def best(users: Array, seen_indptr: Array, seen: Array, scores: Array, items: Array) -> None:
+        n = min(scores.shape[1], model.train.n_items)
+        items[:, :n], scores[:, :n] = ranker.best(users, n)
+
+    return best, ranker.block
 
 
 def _dot_ranker(model: DotRecommender) -> Any:

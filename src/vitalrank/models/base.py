@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -78,10 +78,16 @@ class Recommender(ABC):
     # ------------------------------------------------------------------------------- what people call
 
     def recommend(
-        self, users: Any, n: int = 10, *, unknown: str = "error", threads: int | None = None
+        self,
+        users: Any,
+        n: int = 10,
+        *,
+        unknown: str = "error",
+        threads: int | None = None,
+        device: str | None = None,
     ) -> tuple[Array, Array]:
         """The best unseen items of each user: see :func:`vitalrank.serving.recommend`."""
-        return serving.recommend(self, users, n, unknown=unknown, threads=threads)
+        return serving.recommend(self, users, n, unknown=unknown, threads=threads, device=device)
 
     def similar_items(self, item: Any, n: int = 10) -> tuple[Array, Array]:
         """The items most like one item: see :func:`vitalrank.serving.similar_items`."""
@@ -90,6 +96,28 @@ class Recommender(ABC):
     def fold_in(self, history: Sequence[Any], n: int = 10) -> tuple[Array, Array]:
         """The best items for someone outside the log: see :func:`vitalrank.serving.fold_in`."""
         return serving.fold_in(self, history, n)
+
+    def score(self, held_out: Interactions, metric: str = "ndcg@10") -> float:
+        """One number for a search over settings: see :func:`vitalrank.evaluate`."""
+        from vitalrank.evaluation import evaluate
+
+        name, _, length = metric.partition("@")
+        return float(evaluate(self, held_out, at=int(length), metrics=(name,))[metric])
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings, as scikit-learn asks for them; its ``clone`` gives an unfitted model of the same."""
+        return self.settings()
+
+    def set_params(self, **settings: Any) -> Self:
+        """Change settings, as scikit-learn does; the model is unfitted again."""
+        unknown = settings.keys() - self.settings().keys()
+        if unknown:
+            known = ", ".join(self.settings()) or "none"
+            raise SettingError(f"{type(self).__name__} has no setting {min(unknown)!r}; it has {known}.")
+        if settings:
+            self.__init__(**{**self.settings(), **settings})  # type: ignore[misc]
+            self._train = None
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as a folder that :func:`vitalrank.load` reads."""
@@ -141,6 +169,7 @@ class DotRecommender(Recommender):
     """
 
     constant_columns: int = 0  # trailing query coordinates that are 1 for every user
+    device: str = "cpu"  # where the vectors lie
 
     @abstractmethod
     def queries(self, users: Array) -> NDArray[np.float32]:
@@ -150,6 +179,15 @@ class DotRecommender(Recommender):
     @abstractmethod
     def item_table(self) -> NDArray[np.float32]:
         """The item vectors, as C-contiguous float32 ``(I, d)``."""
+
+    def vectors_on(self, device: str) -> tuple[Callable[[Any], Any], Any]:
+        """The vectors as tensors of a device: queries (B, d) of given users, and the item table (I, d)."""
+        import torch
+
+        def queries(users: Any) -> Any:
+            return torch.from_numpy(np.ascontiguousarray(self.queries(users.cpu().numpy()))).to(device)
+
+        return queries, torch.from_numpy(np.ascontiguousarray(self.item_table)).to(device)
 
     def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
         scores: NDArray[np.float32] = self.queries(users) @ self.item_table[start:stop].T

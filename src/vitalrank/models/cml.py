@@ -100,7 +100,7 @@ class CMLNetwork(DotNetwork):
     def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
         points: Tensor = self.users(users)
         self._points = [points]
-        return torch.cat([points, torch.ones(len(points), 1)], 1)  # (B, d + 1)
+        return torch.cat([points, points.new_ones(len(points), 1)], 1)  # (B, d + 1)
 
     def rows(self, ids: Tensor) -> Tensor:
         points = self.items(ids)[..., : self._dim]

@@ -5,52 +5,71 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from vitalrank.interactions import Interactions
 
-Array = NDArray[Any]
 
+class Histories:
+    """The items of every user, oldest first, on a device; a context is a look at them.
 
-def context_before(log: Interactions, rows: Array, users: Array, length: int) -> NDArray[np.int64]:
-    """The ``length`` items before each row of the log, oldest first; -1 behind a shorter history.
+    Parameters
+    ----------
+    log
+        Where they come from; on the CPU its own memory is looked at.
+    device
+        Where they lie.
 
     Examples
     --------
     >>> log = Interactions.from_arrays([7, 7, 7, 8], [3, 1, 2, 3], times=[1, 2, 3, 1])
-    >>> context_before(log, np.array([0, 1, 2, 3]), np.array([0, 0, 0, 1]), length=2).tolist()
+    >>> histories = Histories(log)
+    >>> histories.before(torch.arange(4), length=2).tolist()
     [[-1, -1], [2, -1], [2, 0], [-1, -1]]
-    """
-    return _gathered(log, log.indptr[users], rows, length)
-
-
-def last_context(log: Interactions, users: Array, length: int) -> NDArray[np.int64]:
-    """The last ``length`` items of each user, oldest first; -1 behind a shorter history.
-
-    Examples
-    --------
-    >>> log = Interactions.from_arrays([7, 7, 7, 8], [3, 1, 2, 3], times=[1, 2, 3, 1])
-    >>> last_context(log, np.array([1, 0]), length=2).tolist()
+    >>> histories.last(torch.tensor([1, 0]), length=2).tolist()
     [[2, -1], [0, 1]]
     """
-    return _gathered(log, log.indptr[users], log.indptr[users + 1], length)
+
+    def __init__(self, log: Interactions, device: torch.device | str = "cpu") -> None:
+        self._log = log
+        self.users = _on(device, log.users)  # (N,)
+        self.items = _on(device, log.items)  # (N,)
+        self._starts = _on(device, log.indptr)  # (U + 1,)
+
+    def of(self, log: Interactions, device: torch.device) -> bool:
+        """Whether these are the histories of that log on that device."""
+        return self._log is log and self.items.device == device
+
+    def before(self, rows: Tensor, length: int) -> Tensor:
+        """The ``length`` items before each row of the log, oldest first; -1 behind a shorter history."""  # (B, L)
+        return self._between(self._starts[self.users[rows].long()], rows, length)
+
+    def last(self, users: Tensor, length: int) -> Tensor:
+        """The last ``length`` items of each user, oldest first; -1 behind a shorter history."""  # (B, L)
+        return self._between(self._starts[users], self._starts[users + 1], length)
+
+    def _between(self, begin: Tensor, end: Tensor, length: int) -> Tensor:
+        """Items at positions ``max(begin, end - length) .. end - 1`` of the log."""
+        at = torch.maximum(begin, end - length)[:, None] + torch.arange(length, device=begin.device)
+        inside = at < end[:, None]
+        return torch.where(inside, self.items[torch.where(inside, at, 0)], -1).long()
 
 
-def repeat_last(context: Any) -> Any:
+def repeat_last(context: Tensor) -> Tensor:
     """The same with each -1 replaced by the history's last item; rows without history stay -1.
 
     Examples
     --------
-    >>> repeat_last(np.array([[4, 2, -1], [-1, -1, -1]])).tolist()
+    >>> repeat_last(torch.tensor([[4, 2, -1], [-1, -1, -1]])).tolist()
     [[4, 2, 2], [-1, -1, -1]]
     """
-    last = (context >= 0).sum(1) - 1  # (B,), -1 without history: that row is -1 throughout
-    steps = np.minimum(np.arange(context.shape[1]), np.maximum(last, 0)[:, None])  # (B, L)
-    return np.take_along_axis(context, steps, axis=1)
+    last = (context >= 0).sum(1, keepdim=True) - 1  # (B, 1), -1 without history: that row is -1 throughout
+    steps = torch.arange(context.shape[1], device=context.device)
+    return context.gather(1, torch.minimum(steps, last.clamp(min=0)))
 
 
-def _gathered(log: Interactions, begin: Array, end: Array, length: int) -> NDArray[np.int64]:
-    """Items at positions ``max(begin, end - length) .. end - 1`` of the log."""  # (B, L)
-    at = np.maximum(begin, end - length)[:, None] + np.arange(length)
-    inside = at < end[:, None]
-    return np.where(inside, log.items[np.where(inside, at, 0)], -1).astype(np.int64)
+def _on(device: torch.device | str, array: NDArray[Any]) -> Tensor:
+    writable = array if array.flags.writeable else np.array(array)  # torch has no read-only memory
+    return torch.from_numpy(writable).to(device)

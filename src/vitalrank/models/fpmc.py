@@ -11,7 +11,7 @@ from torch import Tensor
 
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.networks import DotNetwork, embedding, mean_rows
+from vitalrank.models.networks import DotNetwork, device_of, embedding, mean_rows
 from vitalrank.models.torch_model import TorchModel, solve_first_half, whole
 
 
@@ -57,9 +57,10 @@ class FPMC(TorchModel):
         """The query of someone with this history, oldest first: their basket is known, their own half solved for."""
         network = self.network
         assert isinstance(network, FPMCNetwork)
+        recent = torch.from_numpy(items[None, -self.length :]).long().to(device_of(network))
         with torch.no_grad():
-            basket = mean_rows(network.baskets, torch.from_numpy(items[None, -self.length :]).long())[0]  # (d,)
-        return solve_first_half(self.item_table, basket.numpy(), items, reg)
+            basket = mean_rows(network.baskets, recent)[0]  # (d,)
+        return solve_first_half(self.item_table, basket.cpu().numpy(), items, reg)
 
 
 class FPMCNetwork(DotNetwork):

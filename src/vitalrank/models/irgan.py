@@ -90,7 +90,7 @@ class IRGAN(TorchModel):
         from vitalrank.models.mf import MF
         from vitalrank.samplers import DNS
 
-        options: Any = {"threads": config.threads, "seed": config.seed, "progress": False}
+        options: Any = {"threads": config.threads, "device": config.device, "seed": config.seed, "progress": False}
         start = MF(dim=self.dim, bias=True).fit(train, DNS(), epochs=self.warm, **options)
         with torch.no_grad():
             generator.users.weight.copy_(torch.from_numpy(start.queries(np.arange(train.n_users))[:, : self.dim]))
@@ -102,12 +102,18 @@ class IRGANNetwork(DotNetwork):
 
     def __init__(self, train: Interactions, dim: int, role: str, draws: int) -> None:
         super().__init__()
-        self._train = train
+        self._n_items = train.n_items
         self._role = role
         self._draws = draws
         self._users = self._positives = torch.zeros(0, dtype=torch.int64)  # of the last batch
         self.generator = Factors(train.n_users, train.n_items, dim)
         self.discriminator = Factors(train.n_users, train.n_items, dim)
+        self._pairs: Tensor  # (N,) the log as sorted numbers user * I + item
+        self._shares: Tensor  # (U,) one over the number of a user's items
+        pairs = np.repeat(np.arange(train.n_users) * train.n_items, train.user_degree) + train.csr.indices
+        self.register_buffer("_pairs", torch.from_numpy(pairs), persistent=False)
+        shares = (1.0 / np.maximum(train.user_degree, 1)).astype(np.float32)
+        self.register_buffer("_shares", torch.from_numpy(shares), persistent=False)
 
     @property
     def _player(self) -> Factors:
@@ -138,14 +144,16 @@ class IRGANNetwork(DotNetwork):
         log_p = torch.log_softmax(_with_one(own) @ self.generator.items.weight.T, 1)  # (B, I)
         with torch.no_grad():
             picks, worth = self._played(log_p)
-        return -(log_p.gather(1, picks) * worth).sum() / self._draws
+        rows = torch.arange(len(picks), device=picks.device)[:, None]
+        # Not gather: on a GPU the gradient of that is added up in any order.
+        return -(log_p[rows, picks] * worth).sum() / self._draws
 
     def _played(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
         """Items drawn for each row, and their rewards times ``p / p_n``."""  # (B, draws) each
         p = log_p.exp()
         picks = torch.multinomial(p, self._draws, replacement=True)
         # The row's positive is itself a uniform draw from the user's items, since an epoch visits each of them once.
-        own = torch.rand(picks.shape) < _SHARE
+        own = torch.rand(picks.shape, device=picks.device) < _SHARE
         picks = torch.where(own, self._positives[:, None], picks)
         p_pick = p.gather(1, picks)
         proposed = (1.0 - _SHARE) * p_pick + _SHARE * self._uniform_share(picks)
@@ -156,10 +164,9 @@ class IRGANNetwork(DotNetwork):
 
     def _uniform_share(self, picks: Tensor) -> Tensor:
         """Probability of each pick under the uniform law over the items of its user."""
-        users = self._users.numpy()
-        seen = self._train.csr[np.repeat(users, picks.shape[1]), picks.numpy().ravel()]
-        share = np.asarray(seen, np.float32).reshape(picks.shape) / self._train.user_degree[users, None]
-        return torch.from_numpy(share.astype(np.float32))
+        wanted = self._users[:, None] * self._n_items + picks
+        place = torch.searchsorted(self._pairs, wanted).clamp(max=len(self._pairs) - 1)
+        return (self._pairs[place] == wanted) * self._shares[self._users, None]
 
 
 class Factors(nn.Module):
@@ -174,4 +181,4 @@ class Factors(nn.Module):
 
 def _with_one(vectors: Tensor) -> Tensor:
     """One more column, for the bias."""
-    return torch.cat([vectors, torch.ones(len(vectors), 1)], 1)
+    return torch.cat([vectors, vectors.new_ones(len(vectors), 1)], 1)

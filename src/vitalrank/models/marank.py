@@ -16,7 +16,7 @@ from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
 from vitalrank.models.contexts import repeat_last
-from vitalrank.models.networks import DEVIATION, DotNetwork, Dropout, embedding
+from vitalrank.models.networks import DEVIATION, DotNetwork, Dropout, device_of, embedding
 from vitalrank.models.torch_model import TorchModel, whole
 
 
@@ -81,8 +81,10 @@ class MARank(TorchModel):
         own = serving.solve_query(np.ascontiguousarray(self.item_table[:, : self.dim]), items, reg=reg)
         context = np.full((1, self.length), -1)
         context[0, : min(len(items), self.length)] = items[-self.length :]
+        device = device_of(network)
         with torch.no_grad():
-            return np.asarray(network.query(torch.from_numpy(own)[None], torch.from_numpy(context))[0].numpy())
+            query = network.query(*(torch.from_numpy(part).to(device) for part in (own[None], context)))
+        return np.asarray(query[0].cpu().numpy())
 
 
 class MARankNetwork(DotNetwork):
@@ -114,7 +116,7 @@ class MARankNetwork(DotNetwork):
     def query(self, users: Tensor, context: Tensor) -> Tensor:
         """Queries from the users' own vectors (B, d); without any history their second half is 0."""  # (B, 2d)
         known = context[:, :1] >= 0  # (B, 1)
-        filled = torch.from_numpy(repeat_last(context.numpy())).clamp(min=0)
+        filled = repeat_last(context).clamp(min=0)
         # A lookup that is free of L2: the term is for the triple alone.
         items = functional.embedding(2 * filled + 1, self.items.weight, sparse=True)  # (B, L, d)
         return torch.cat([users, self.summary(users, items) * known], 1)

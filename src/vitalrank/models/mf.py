@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.devices import resolve
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array, DotRecommender
@@ -16,10 +17,7 @@ from vitalrank.training.history import History
 from vitalrank.training.settings import TrainConfig
 
 if TYPE_CHECKING:
-    from vitalrank.models.mf_engine import CpuEngine
     from vitalrank.training import Callback
-
-_DEVICES = ("cpu",)
 
 
 class MF(DotRecommender):
@@ -53,8 +51,8 @@ class MF(DotRecommender):
         self.bias = bool(bias)
         self.constant_columns = int(self.bias)
         self.history = History()
-        self._users: Array = np.zeros((0, 0), np.float32)  # (U, d)
-        self._items: Array = np.zeros((0, 0), np.float32)  # (I, d)
+        self._users: Any = np.zeros((0, 0), np.float32)  # (U, d), a tensor while training on a GPU
+        self._items: Any = np.zeros((0, 0), np.float32)  # (I, d)
 
     def fit(
         self,
@@ -76,6 +74,7 @@ class MF(DotRecommender):
         metric: str = TrainConfig.metric,
         threads: int | None = None,
         device: str = TrainConfig.device,
+        precision: str = TrainConfig.precision,
         seed: int = TrainConfig.seed,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
@@ -96,7 +95,7 @@ class MF(DotRecommender):
             See :class:`vitalrank.TrainConfig`.
         valid, patience, valid_every, metric
             A held-out part to pick the best epoch by; see :class:`vitalrank.TrainConfig`.
-        threads, device, seed
+        threads, device, precision, seed
             See :class:`vitalrank.TrainConfig`.
         callbacks, checkpoint, checkpoint_epochs, checkpoint_seconds, resume, progress
             See :class:`vitalrank.Trainer`.
@@ -120,6 +119,7 @@ class MF(DotRecommender):
             threads=threads,
             seed=seed,
             device=device,
+            precision=precision,
         )
         trainer = Trainer(
             config,
@@ -133,33 +133,47 @@ class MF(DotRecommender):
         trainer.fit(self, train, VINS() if sampler is None else sampler, valid)
         return self
 
-    def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> CpuEngine:
+    def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> Any:
         """The engine that trains this model; the model serves its vectors from now on."""
-        from vitalrank.models.mf_engine import CpuEngine
+        device = resolve(config.device)
+        if config.precision != "float32":
+            raise SettingError(f"precision is {config.precision!r}; matrix factorization trains in float32.")
+        engine: Any
+        if device == "cpu":
+            from vitalrank.models.mf_engine import CpuEngine
 
-        if config.device not in _DEVICES:
-            raise SettingError(f"unknown device {config.device!r}; choose one of {', '.join(_DEVICES)}.")
-        engine = CpuEngine(train, sampler, config, self.dim, self.bias)
+            engine = CpuEngine(train, sampler, config, self.dim, self.bias)
+        else:
+            from vitalrank.models.mf_gpu_engine import GpuEngine
+
+            engine = GpuEngine(train, sampler, config, self.dim, self.bias, device)
         self.train = train
+        self.device = device
         self._users, self._items = engine.users, engine.items
         return engine
 
     def settle(self) -> None:
-        """Let go of the optimizer's state, which lies between the users' vectors."""
-        self._users = np.ascontiguousarray(self._users)
+        """Let go of the optimizer's state, which lies between the users' vectors, and of the device."""
+        self._users, self._items = _host(self._users), _host(self._items)
+        self.device = "cpu"
 
     def queries(self, users: Array) -> NDArray[np.float32]:
-        return np.asarray(self._users[users], np.float32)
+        return np.asarray(_host(self._users[users]), np.float32)
 
     @property
     def item_table(self) -> NDArray[np.float32]:
-        return self._items
+        return _host(self._items)
+
+    def vectors_on(self, device: str) -> tuple[Any, Any]:
+        if device == self.device != "cpu":
+            return lambda users: self._users[users], self._items
+        return super().vectors_on(device)
 
     def settings(self) -> dict[str, Any]:
         return {"dim": self.dim, "bias": self.bias}
 
     def tensors(self) -> dict[str, Array]:
-        return {"users": self._users, "items": self._items}
+        return {"users": _host(self._users), "items": _host(self._items)}
 
     def record(self) -> dict[str, Any]:
         return {"history": self.history.records}
@@ -174,3 +188,8 @@ class MF(DotRecommender):
             if table.shape != (rows, width) or table.dtype != np.float32:
                 raise ValueError(f"{name} is {table.dtype} {table.shape}, not float32 {(rows, width)}")
         self.history = History(record["history"])
+
+
+def _host(table: Any) -> NDArray[np.float32]:
+    """A table as a NumPy array, whether it lies on a GPU or not."""
+    return np.ascontiguousarray(table) if isinstance(table, np.ndarray) else table.cpu().numpy()

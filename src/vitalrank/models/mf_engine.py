@@ -16,13 +16,14 @@ from vitalrank.kernels.cpu.orders import shuffled_order
 from vitalrank.kernels.cpu.steps import Batch, Rule, Scratch, Tables, load_batch, new_scratch, take_step
 from vitalrank.losses import find_loss
 from vitalrank.training.history import Totals
+from vitalrank.training.runs import HostEngine
 from vitalrank.training.settings import TrainConfig
 
 Array = NDArray[Any]
 _DEVIATION = 0.01
 
 
-class CpuEngine:
+class CpuEngine(HostEngine):
     """Trains user and item vectors with a bound sampler.
 
     Parameters
@@ -40,9 +41,8 @@ class CpuEngine:
         self._config = config
         self._loss = find_loss(config.loss)
         optimizer = OPTIMIZERS[config.optimizer]
-        self._tables = _new_tables(train, dim, bias, optimizer.slots, config.seed)
-        flows = not getattr(getattr(sampler, "settings", None), "detach", True)
-        self._rule = Rule(self._loss.code, float(config.margin), flows, optimizer.code, int(bias), float(config.reg))
+        self._tables = new_tables(train, dim, bias, optimizer.slots, config.seed)
+        self._rule = rule_of(config, sampler, bias)
         self._batch = config.batch_of(len(train))
         self._buffers = _Buffers(train, min(self._batch, len(train)), dim + bias)
 
@@ -124,7 +124,15 @@ class _Buffers:
         return self._scratch
 
 
-def _new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int) -> Tables:
+def rule_of(config: TrainConfig, sampler: Any, bias: bool) -> Rule:
+    """How a batch moves the tables, by the settings and the sampler's weights."""
+    flows = not getattr(getattr(sampler, "settings", None), "detach", True)
+    optimizer = OPTIMIZERS[config.optimizer].code
+    return Rule(find_loss(config.loss).code, float(config.margin), flows, optimizer, int(bias), float(config.reg))
+
+
+def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int) -> Tables:
+    """Tables at their initial values, with room for so many optimizer values per weight."""
     users = _zeros(train.n_users, 1 + slots, dim + bias)
     items = _zeros(train.n_items, 1, dim + bias)
     fill_normal(users, dim, seed, 0, _DEVIATION)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from vitalrank.losses import find_loss
 from vitalrank.training.settings import TrainConfig
@@ -67,10 +68,10 @@ class DotNetwork(Network):
 
     def score(self, encoded: Tensor, ids: Tensor) -> Tensor:
         # Not a batched matrix product: for vectors this short its overhead is three times the work.
-        return (self.rows(ids) * encoded.unsqueeze(1)).sum(-1)  # (B, C)
+        return (self.rows(ids).float() * encoded.float().unsqueeze(1)).sum(-1)  # (B, C)
 
     def for_sampler(self, encoded: Tensor) -> dict[str, Any]:
-        return {"queries": encoded.detach(), "item_table": self.table()}
+        return {"queries": encoded.detach().float(), "item_table": self.table().float()}
 
 
 def embedding(rows: int, dim: int, deviation: float = DEVIATION) -> nn.Embedding:
@@ -83,13 +84,18 @@ def embedding(rows: int, dim: int, deviation: float = DEVIATION) -> nn.Embedding
 def mean_rows(table: nn.Embedding, context: Tensor) -> Tensor:
     """Mean of the rows in each context, over those that are there; 0 without any."""  # (B, d)
     present = context >= 0  # (B, L)
-    owner = present.nonzero()[:, 0]
-    total = torch.zeros(len(context), table.embedding_dim).index_add(0, owner, table(context[present]))
-    return total / present.sum(1, keepdim=True).clamp(min=1)
+    places = present.flatten().nonzero()[:, 0]
+    rows = table(context.flatten()[places])
+    # A copy to places of their own: sums that threads of a GPU add to come out in any order.
+    spread: Tensor = rows.new_zeros(context.numel(), table.embedding_dim).index_copy(0, places, rows)
+    if context.shape[1] == 1:
+        return spread
+    mean: Tensor = spread.view(*context.shape, -1).sum(1) / present.sum(1, keepdim=True).clamp(min=1)
+    return mean
 
 
 class Dropout(nn.Module):
-    """``nn.Dropout`` with 16 random bits a number: a fifth of its time on the CPU, half of a MARank epoch."""
+    """``nn.Dropout``, with 16 random bits a number on the CPU: a fifth of its time there, half of a MARank epoch."""
 
     def __init__(self, share: float) -> None:
         super().__init__()
@@ -99,9 +105,16 @@ class Dropout(nn.Module):
         """Same shape; what is kept is scaled up to keep the mean."""
         if not self.training or not self.dropped:
             return x
+        if x.is_cuda:
+            return functional.dropout(x, self.dropped / _LEVELS)
         words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         kept = words.view(torch.int16)[: x.numel()] >= self.dropped - _LEVELS // 2
         return x * kept.view(x.shape).to(x.dtype).mul_(_LEVELS / (_LEVELS - self.dropped))
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where the module's parameters lie."""
+    return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.networks import DotNetwork, Network, at_rest
+from vitalrank.models.networks import DotNetwork, Network, at_rest, device_of
 from vitalrank.models.torch_engine import TorchEngine, load_network, network_arrays
 from vitalrank.models.torch_model import TorchModel, Trained, whole
 from vitalrank.training.history import History
@@ -71,7 +71,8 @@ class TorchRecommender(OwnModel, TorchModel):
     """``score(u, i) = encoder(u) . item_table[i]`` for modules of your own.
 
     A saved model keeps the vectors it serves, so a loaded one recommends at once; to train it further, or to go on
-    from a checkpoint, give its modules to :meth:`attach`. Training begins from the values the modules have. Tables of
+    from a checkpoint, give its modules to :meth:`attach`. Training begins from the values the modules have, and moves
+    them to its device, where they stay. Tables of
     ``nn.Embedding`` move by the rows a batch touches, and each row looked up by calling the module takes the L2 term;
     other parameters move as a whole, without it.
 
@@ -145,8 +146,9 @@ class TorchRecommender(OwnModel, TorchModel):
         network.n_items = train.n_items
         with at_rest(network):
             found = tuple(network.table().shape)
-            context = torch.full((1, self.length), -1) if self.length else None
-            asked = tuple(network.encode(torch.zeros(1, dtype=torch.int64), context).shape)
+            user = torch.zeros(1, dtype=torch.int64, device=device_of(network))
+            context = user.new_full((1, self.length), -1) if self.length else None
+            asked = tuple(network.encode(user, context).shape)
         if len(found) != 2 or found[0] != train.n_items or asked != (1, found[1]):
             raise SettingError(
                 f"item_table is {found} and the encoder makes {asked} of one user; they must be "
@@ -204,7 +206,7 @@ class OwnNetwork(DotNetwork):
         if isinstance(self.items, nn.Embedding):
             return self.items.weight.detach()
         with at_rest(self.items):
-            return self.rows(torch.arange(self.n_items))
+            return self.rows(torch.arange(self.n_items, device=device_of(self)))
 
 
 class TorchScorer(OwnModel):
@@ -236,14 +238,15 @@ class TorchScorer(OwnModel):
         return {**super().meta(), "class": "TorchRecommender"}
 
     def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
-        users = np.asarray(users, np.int64)
-        ids = torch.arange(start, stop)
+        device = device_of(self.network)
+        asked = torch.from_numpy(np.asarray(users, np.int64)).to(device)
+        ids = torch.arange(start, stop, device=device)
         out = np.empty((len(users), stop - start), np.float32)
         block = max(1, _CELLS // max(1, stop - start))
         with at_rest(self.network):
             for first in range(0, len(users), block):
-                part = torch.from_numpy(users[first : first + block])
-                out[first : first + block] = self.network.score(part, ids.expand(len(part), -1)).numpy()
+                part = asked[first : first + block]
+                out[first : first + block] = self.network.score(part, ids.expand(len(part), -1)).cpu().numpy()
         return out
 
     def history_scores(self, items: Array) -> NoReturn:
@@ -271,7 +274,7 @@ class ScoreNetwork(Network):
     def for_sampler(self, encoded: Tensor) -> dict[str, Any]:
         def score(rows: Tensor, ids: Tensor) -> Tensor:
             with at_rest(self):
-                return self.score(encoded[rows], ids)
+                return self.score(encoded[rows], ids).float()
 
         return {"score": score}
 

@@ -13,33 +13,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vitalrank.errors import SettingError
+from vitalrank.devices import enough_memory
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.orders import shuffled_order
 from vitalrank.kernels.cpu.rows import fill_rows
-from vitalrank.models.contexts import context_before
-from vitalrank.models.networks import Network
-from vitalrank.models.torch_optimizer import TableOptimizer
-from vitalrank.training.history import Record, Totals
+from vitalrank.models.contexts import Histories
+from vitalrank.models.networks import Network, device_of
+from vitalrank.models.torch_optimizer import new_optimizer
+from vitalrank.models.torch_totals import Sums, TorchTotals
+from vitalrank.training.history import Totals
 from vitalrank.training.settings import TrainConfig
 
 Array = NDArray[Any]
 _VANISHED = 0.01  # a positive whose pairs all pull less than this no longer teaches
+_OWN_SLOPE = ("cross_entropy", "softmax")  # losses in which a positive's slope stands for itself
+_READ_EVERY = {"cpu": 1, "cuda": 50}  # steps between two looks at the sums, for each of which the host waits
 _PREFIX = "network."  # of the network's arrays among those of a saved folder
-
-
-@dataclass
-class TorchTotals(Totals):
-    """Sums of an epoch, with the positives that a network leaves out because nothing came before them."""
-
-    without_history: int = 0  # counted in ``skipped`` too
-
-    def means(self) -> Record:
-        record = super().means()
-        if self.without_history:
-            record["skipped"] -= self.without_history
-            record["without_history"] = self.without_history
-        return record
 
 
 @dataclass
@@ -52,7 +41,7 @@ class Batch:
 
 
 class TorchEngine:
-    """Trains a network with a bound sampler.
+    """Trains a network with a bound sampler, on the device that the network lies on.
 
     A step sums the gradients of its batch: rows of embeddings move by the sum, as in matrix factorization, and only
     when touched; everything else moves by the mean, clipped. Dropout depends on the seed and the step alone.
@@ -72,7 +61,9 @@ class TorchEngine:
         self._sampler = sampler
         self._config = config
         self._loss = network.loss(config)
-        self._optimizer = TableOptimizer(network, config.optimizer)
+        self._device = device_of(network)
+        self._optimizer = new_optimizer(network, config.optimizer)
+        self.histories = Histories(train, self._device)
         self._flows = not getattr(getattr(sampler, "settings", None), "detach", True)
         self._asks = getattr(sampler, "needs_scores", True)
         self._open = train.user_degree < train.n_items  # (U,) users who have something left to draw
@@ -93,22 +84,37 @@ class TorchEngine:
     def state(self) -> dict[str, Array]:
         return self._optimizer.state
 
-    def load(self, values: Mapping[str, Array], state: Mapping[str, Array] | None = None) -> None:
+    def copy(self) -> dict[str, Tensor]:
+        """The values as they are now, on the device."""
+        return {_PREFIX + name: value.detach().clone() for name, value in self._network.state_dict().items()}
+
+    def plain(self, copy: Mapping[str, Any]) -> dict[str, Array]:
+        return {name: torch.as_tensor(value).cpu().numpy() for name, value in copy.items()}
+
+    def is_finite(self) -> bool:
+        found = [value.isfinite().all() for value in self._network.state_dict().values()]
+        return not found or bool(torch.stack(found).all())
+
+    def load(self, values: Mapping[str, Any], state: Mapping[str, Array] | None = None) -> None:
         load_network(self._network, values)
-        for name, array in self.state().items() if state is not None else ():
-            array[...] = state[name]  # type: ignore[index]
+        if state is not None:
+            self._optimizer.load(state)
 
     def run_epoch(self, epoch: int, rate: Callable[[float], float], pulse: Callable[[Totals], None]) -> Totals:
         self._sampler.reset()
         size = len(self._train)
         batch = self._config.batch_of(size)
         order = shuffled_order(size, self._config.seed, epoch)
-        totals = TorchTotals()
-        with _training(self._network, self._config.threads):
+        totals, sums = TorchTotals(), Sums(self._device)
+        device = str(self._device)
+        with _training(self._network, self._config.threads), enough_memory(device, 0, "use a smaller batch or dim"):
             for start in range(0, size, batch):
                 rows = np.empty(min(batch, size - start), np.int64)
                 fill_rows(order, start, rows)
-                self._train_batch(self._load(rows, totals), rate(start / size), totals)
+                self._train_batch(self._load(rows, totals), rate(start / size), sums)
+                if self.step % _READ_EVERY[self._device.type] and start + batch < size:
+                    continue
+                sums.move_to(totals)
                 pulse(totals)
                 if not math.isfinite(totals.loss):
                     break
@@ -124,30 +130,32 @@ class TorchEngine:
             usable &= ~first
         totals.positives += len(rows)
         totals.skipped += len(rows) - int(np.count_nonzero(usable))
-        rows, users = rows[usable], users[usable]
-        length = self._network.length
-        context = torch.from_numpy(context_before(self._train, rows, users, length)) if length else None
-        return Batch(_ids(users), _ids(self._train.items[rows]), context)
+        return self._batch_of(torch.from_numpy(rows[usable]).to(self._device))
 
-    def _train_batch(self, batch: Batch, rate: float, totals: TorchTotals) -> None:
+    def _batch_of(self, rows: Tensor) -> Batch:
+        length = self._network.length
+        context = self.histories.before(rows, length) if length else None
+        return Batch(self.histories.users[rows].long(), self.histories.items[rows].long(), context)
+
+    def _train_batch(self, batch: Batch, rate: float, sums: Sums) -> None:
         count = len(batch.users)
         step = self.step
         self.step += 1
         if count == 0:
             return
-        torch.default_generator.manual_seed(_mixed(self._config.seed, step))
-        encoded = self._network.encode(batch.users, batch.context)
-        asked = self._network.for_sampler(encoded) if self._asks else {}
-        k = self._config.negatives
-        draw = self._sampler(users=batch.users, positives=batch.positives, step=step, k=k, **asked)
-        ids = torch.cat([batch.positives[:, None], draw.ids.clamp(min=0)], 1)  # (B, 1 + k)
-        scores = self._network.score(encoded, ids)
-        weights = self._weights(draw, scores[:, 1:])
-        loss = self._loss(scores[:, 0], scores[:, 1:], weights) * count
-        extra = self._network.extra()
+        _seed(self._device, _mixed(self._config.seed, step))
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._config.precision == "bfloat16"):
+            encoded = self._network.encode(batch.users, batch.context)
+            asked = self._network.for_sampler(encoded) if self._asks else {}
+            k = self._config.negatives
+            draw = self._sampler(users=batch.users, positives=batch.positives, step=step, k=k, **asked)
+            ids = torch.cat([batch.positives[:, None], draw.ids.clamp(min=0)], 1)  # (B, 1 + k)
+            scores = self._network.score(encoded, ids).float()
+            extra = self._network.extra()
+        loss = self._loss(scores[:, 0], scores[:, 1:], self._weights(draw, scores[:, 1:])) * count
         (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
         self._network.finish(self._optimizer.move(rate, self.step, count, self._network.clip))
-        self._count(totals, draw, scores.detach(), float(loss.detach()))
+        self._count(sums, draw, scores.detach(), loss.detach())
 
     def _weights(self, draw: Any, negatives: Tensor) -> Tensor:
         """The sampler's weights; computed again where the gradient is to flow through them."""  # (B, k)
@@ -157,14 +165,15 @@ class TorchEngine:
         logits = self._sampler.settings.logits(negatives, draw.log_q)
         return torch.softmax(logits.masked_fill(draw.ids < 0, -math.inf), 1)
 
-    def _count(self, totals: TorchTotals, draw: Any, scores: Tensor, loss: float) -> None:
+    def _count(self, sums: Sums, draw: Any, scores: Tensor, loss: Tensor) -> None:
         level = torch.zeros_like(scores)
-        totals.loss += loss
-        totals.start_loss += float(self._loss(level[:, 0], level[:, 1:], draw.weights)) * len(scores)
-        totals.vanished += int((self._strongest(scores) < _VANISHED).sum())
-        totals.tries += int(draw.tries.sum())
-        if draw.violated is not None:
-            totals.violated = (totals.violated or 0) + int(draw.violated.sum())
+        parts = {
+            "loss": loss,
+            "start_loss": self._loss(level[:, 0], level[:, 1:], draw.weights) * len(scores),
+            "vanished": (self._strongest(scores) < _VANISHED).sum(),
+            "tries": draw.tries.sum(),
+        }
+        sums.add(parts if draw.violated is None else {**parts, "violated": draw.violated.sum()})
 
     def _strongest(self, scores: Tensor) -> Tensor:
         """The steepest slope of the loss by any score of a row, weights aside."""  # (B,)
@@ -172,43 +181,42 @@ class TorchEngine:
         loss = self._loss(scores[:, 0], scores[:, 1:], None) * len(scores)
         slopes = torch.autograd.grad(loss, scores)[0].abs()
         # In a loss of pairs the positive's slope is the sum over its pairs, not one of them.
-        return (slopes if self._config.loss == "cross_entropy" else slopes[:, 1:]).amax(1)
+        return (slopes if self._config.loss in _OWN_SLOPE else slopes[:, 1:]).amax(1)
 
 
 def network_arrays(network: nn.Module) -> dict[str, Array]:
-    """Parameters and buffers as arrays on the same memory, by the names of a saved folder."""
-    return {_PREFIX + name: value.detach().numpy() for name, value in network.state_dict().items()}
+    """Parameters and buffers as arrays by the names of a saved folder; on the CPU, on the same memory."""
+    return {_PREFIX + name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
 
 
-def load_network(network: nn.Module, arrays: Mapping[str, Array]) -> None:
-    """Copy what :func:`network_arrays` gave back into a network of the same shapes."""
+def load_network(network: nn.Module, arrays: Mapping[str, Any]) -> None:
+    """Copy what :func:`network_arrays` gave, arrays or tensors, back into a network of the same shapes."""
     state = network.state_dict()
     given = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
     if state.keys() != given.keys():
         odd = ", ".join(sorted(state.keys() ^ given.keys()))
         raise ValueError(f"the network has other parameters than were saved: {odd}")
     for name, value in state.items():
-        array = np.asarray(given[name])
-        array = array.reshape(value.shape) if array.size == value.numel() == 1 else array  # files know no 0 dimensions
-        if array.shape != tuple(value.shape) or array.dtype != value.numpy().dtype:
-            raise ValueError(f"{name} is {array.dtype} {array.shape}, not {value.dtype} {tuple(value.shape)}")
+        saved = given[name] if isinstance(given[name], Tensor) else torch.from_numpy(np.array(given[name]))
+        saved = (
+            saved.reshape(value.shape) if saved.numel() == value.numel() == 1 else saved
+        )  # files know no 0 dimensions
+        if saved.shape != value.shape or saved.dtype != value.dtype:
+            raise ValueError(f"{name} is {saved.dtype} {tuple(saved.shape)}, not {value.dtype} {tuple(value.shape)}")
         with torch.no_grad():
-            value.copy_(torch.from_numpy(np.array(array)))
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that the engine cannot train on."""
-    if device != "cpu":
-        raise SettingError(f"unknown device {device!r}; choose one of cpu.")
-
-
-def _ids(ids: Array) -> Tensor:
-    return torch.from_numpy(ids.astype(np.int64))
+            value.copy_(saved)
 
 
 def _mixed(seed: int, step: int) -> int:
     """One number for the dropout of a step."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0])
+
+
+def _seed(device: torch.device, seed: int) -> None:
+    """Seed the random numbers of the step, on the CPU and on the device."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index].manual_seed(seed)
 
 
 def _decayed(table: nn.Embedding, reg: float) -> Any:
@@ -229,7 +237,7 @@ def _training(network: nn.Module, threads: int | None) -> Iterator[None]:
     network.train()
     try:
         torch.set_num_threads(threads or before)
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[device for device in (device_of(network),) if device.type == "cuda"]):
             yield
     finally:
         torch.set_num_threads(before)

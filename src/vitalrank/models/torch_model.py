@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
@@ -13,12 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from vitalrank import serving
+from vitalrank.devices import enough_memory, resolve
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
+from vitalrank.kernels.cpu.moves import OPTIMIZERS
 from vitalrank.models.base import Array, DotRecommender, Recommender
-from vitalrank.models.contexts import last_context
-from vitalrank.models.networks import DotNetwork, Network
-from vitalrank.models.torch_engine import TorchEngine, check_device, load_network, network_arrays
+from vitalrank.models.contexts import Histories
+from vitalrank.models.networks import DotNetwork, Network, device_of
+from vitalrank.models.torch_engine import TorchEngine, load_network, network_arrays
 from vitalrank.training.history import History
 from vitalrank.training.settings import TrainConfig
 
@@ -47,6 +49,7 @@ class FitOptions(TypedDict, total=False):
     threads: int | None
     seed: int
     device: str
+    precision: str
     callbacks: Sequence[Callback]
     checkpoint: str | os.PathLike[str] | None
     checkpoint_epochs: int | None
@@ -64,6 +67,7 @@ class Trained(Recommender):
         self.history = History()
         self._network: Network | None = None
         self._engine: TorchEngine | None = None
+        self._histories: Histories | None = None  # the training log where the network lies
 
     @property
     def network(self) -> Network:
@@ -115,18 +119,21 @@ class Trained(Recommender):
             known = ", ".join(FitOptions.__annotations__)
             raise SettingError(f"fit has no option {min(unknown)!r}; it has {known}.")
         config = TrainConfig(**{name: value for name, value in given.items() if name in _CONFIG})
+        config = replace(config, device=resolve(config.device))  # "auto" would not tell a resumed run where it ran
         trainer = Trainer(config, **{name: value for name, value in given.items() if name not in _CONFIG})
         trainer.fit(self, train, self.default_sampler(config) if sampler is None else sampler, valid)
         return self
 
     def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
         """The engine that trains this model; the model serves its network from now on."""
-        check_device(config.device)
+        device = resolve(config.device)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.seed)
+            torch.default_generator.manual_seed(config.seed)
             self._network = self.new_network(train)
-        self._engine = TorchEngine(self._network, train, sampler, config)
+        with enough_memory(device, _size(self._network, config), "use a smaller dim, or device='cpu'"):
+            self._engine = TorchEngine(self._network.to(device), train, sampler, config)
         self.train = train
+        self._histories = self._engine.histories
         return self._engine
 
     def settle(self) -> None:
@@ -138,11 +145,19 @@ class Trained(Recommender):
 
     def encoded(self, users: Array) -> torch.Tensor:
         """What the network makes of users and their last items."""
+        return self._encoded(torch.from_numpy(np.asarray(users, np.int64)).to(device_of(self.network)))
+
+    def _encoded(self, users: torch.Tensor) -> torch.Tensor:
         network = self.network
-        users = np.asarray(users, np.int64)
-        context = torch.from_numpy(last_context(self.train, users, network.length)) if network.length else None
+        context = self._history().last(users, network.length) if network.length else None
         with torch.no_grad():
-            return network.encode(torch.from_numpy(users), context)
+            return network.encode(users, context)
+
+    def _history(self) -> Histories:
+        device = device_of(self.network)
+        if self._histories is None or not self._histories.of(self.train, device):
+            self._histories = Histories(self.train, device)
+        return self._histories
 
     def tensors(self) -> dict[str, Array]:
         return network_arrays(self.network)
@@ -169,11 +184,27 @@ class TorchModel(Trained, DotRecommender):
 
     def queries(self, users: Array) -> NDArray[np.float32]:
         blocks = [self.encoded(users[start : start + _BLOCK]) for start in range(0, max(len(users), 1), _BLOCK)]
-        return np.asarray(torch.cat(blocks).numpy(), np.float32)
+        return np.asarray(torch.cat(blocks).cpu().numpy(), np.float32)
+
+    @property
+    def device(self) -> str:  # type: ignore[override]
+        """Where the vectors lie: where the model was trained, or the CPU once it is loaded."""
+        return "cpu" if self._network is None else str(device_of(self._network))
+
+    def vectors_on(self, device: str) -> tuple[Any, Any]:
+        if device == "cpu" or device != self.device:
+            return super().vectors_on(device)
+        return lambda users: self._encoded(users.long()), self.network.table().contiguous()
 
     @property
     def item_table(self) -> NDArray[np.float32]:
-        return np.ascontiguousarray(self.network.table().numpy(), np.float32)
+        return np.ascontiguousarray(self.network.table().cpu().numpy(), np.float32)
+
+
+def _size(network: Network, config: TrainConfig) -> int:
+    """Bytes of the parameters and of what the optimizer keeps for them."""
+    slots = OPTIMIZERS[config.optimizer].slots
+    return (1 + slots) * sum(parameter.nbytes for parameter in network.parameters())
 
 
 def solve_first_half(item_table: Array, second: Array, items: Array, reg: float) -> NDArray[np.float32]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from vitalrank.errors import SettingError
 from vitalrank.kernels.cpu.groups import Groups, new_groups
 from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
 from vitalrank.kernels.cpu.rows import Move, move_all, move_touched
+from vitalrank.models.gpu_optimizer import GpuOptimizer
+from vitalrank.models.networks import device_of
 
 Array = NDArray[Any]
 
@@ -33,10 +35,13 @@ class TableOptimizer:
         slots = OPTIMIZERS[optimizer].slots
         self.state: dict[str, Array] = {}  # (R, s, d) each
         for name, parameter in self._parameters.items():
-            if parameter.dtype != torch.float32 or parameter.device.type != "cpu" or not parameter.is_contiguous():
-                raise SettingError(f"parameter {name!r} must be contiguous float32 on the CPU to be trained.")
             rows, width = _as_rows(parameter)
             self.state[name] = np.zeros((rows, slots, width), np.float32)
+
+    def load(self, state: Mapping[str, Array]) -> None:
+        """Take back what ``state`` gave."""
+        for name, array in self.state.items():
+            array[...] = state[name]
 
     def move(self, rate: float, step: int, positives: int, clip: float | None) -> dict[str, Tensor]:
         """One step by the gradients, which are used up; returns the rows touched, by parameter."""
@@ -66,6 +71,14 @@ class TableOptimizer:
             groups = self._groups[name] = new_groups(len(parameter), len(places))
         found = move_touched(self._move, size, places, pulls, _memory(parameter), self.state[name], groups)
         return torch.from_numpy(groups.rows[:found].astype(np.int64))
+
+
+def new_optimizer(network: nn.Module, optimizer: str) -> TableOptimizer | GpuOptimizer:
+    """The optimizer for the device that the network lies on."""
+    for name, parameter in network.named_parameters():
+        if parameter.requires_grad and (parameter.dtype != torch.float32 or not parameter.is_contiguous()):
+            raise SettingError(f"parameter {name!r} must be contiguous float32 to be trained.")
+    return (GpuOptimizer if device_of(network).type == "cuda" else TableOptimizer)(network, optimizer)
 
 
 def _gradient(parameter: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vitalrank.training.history import History, Record, Totals
     from vitalrank.training.settings import TrainConfig
+    from vitalrank.training.tensorboard import TensorBoard
     from vitalrank.training.trainer import Callback, Trainer, TrainingEngine
 
 # Loaded on first use: the command line reads the settings alone, and starts the sooner for it.
@@ -15,13 +16,14 @@ _HOMES = {
     "Callback": "trainer",
     "History": "history",
     "Record": "history",
+    "TensorBoard": "tensorboard",
     "Totals": "history",
     "TrainConfig": "settings",
     "Trainer": "trainer",
     "TrainingEngine": "trainer",
 }
 
-__all__ = ["Callback", "History", "Record", "Totals", "TrainConfig", "Trainer", "TrainingEngine"]
+__all__ = ["Callback", "History", "Record", "TensorBoard", "Totals", "TrainConfig", "Trainer", "TrainingEngine"]
 
 
 def __getattr__(name: str) -> Any:

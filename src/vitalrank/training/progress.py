@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Self
 
@@ -72,7 +73,9 @@ class Bar:
 
 
 def _has_screen() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    # In a notebook rich draws by ipywidgets, and without them prints a warning into the cell instead of a bar.
+    notebook = "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
+    return sys.stderr.isatty() or notebook
 
 
 def _short(number: float) -> str:

@@ -34,8 +34,37 @@ class Engine(Protocol):
     def state(self) -> Mapping[str, NDArray[Any]]:
         """What else an exact resume needs, such as the optimizer's moments."""
 
-    def load(self, values: Mapping[str, NDArray[Any]], state: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Take values, and state if given, back."""
+    def load(self, values: Mapping[str, Any], state: Mapping[str, NDArray[Any]] | None = None) -> None:
+        """Take values, or a copy, and state if given, back."""
+
+    def copy(self) -> Mapping[str, Any]:
+        """The values as they are now, kept where the engine keeps its own."""
+
+    def plain(self, copy: Mapping[str, Any]) -> Mapping[str, NDArray[Any]]:
+        """A copy as NumPy arrays."""
+
+    def is_finite(self) -> bool:
+        """Whether every value is a number."""
+
+
+class HostEngine:
+    """The part of an engine that is the same wherever its values are NumPy arrays."""
+
+    def values(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays the model serves."""
+        raise NotImplementedError
+
+    def copy(self) -> Mapping[str, Any]:
+        """The values as they are now."""
+        return {name: np.array(array) for name, array in self.values().items()}
+
+    def plain(self, copy: Mapping[str, Any]) -> Mapping[str, NDArray[Any]]:
+        """A copy is plain already."""
+        return copy
+
+    def is_finite(self) -> bool:
+        """Whether every value is a number."""
+        return all(bool(np.isfinite(array).all()) for array in self.values().values())
 
 
 @dataclass
@@ -46,7 +75,7 @@ class Run:
     history: History = field(default_factory=History)
     best_epoch: int | None = None
     best_value: float = -np.inf
-    best: Arrays | None = None  # values of the best epoch
+    best: Mapping[str, Any] | None = None  # the engine's copy of the best epoch's values
 
 
 @dataclass
@@ -80,7 +109,7 @@ class RunFolder:
         values = dict(engine.values())
         tensors = {**values, **model.log_tensors()}
         if run.best is not None and run.best_epoch != run.epoch:
-            tensors |= {**run.best, **{_CURRENT + name: array for name, array in values.items()}}
+            tensors |= {**engine.plain(run.best), **{_CURRENT + name: array for name, array in values.items()}}
         tensors |= {_STATE + name: array for name, array in engine.state().items()}
         training = {
             "epoch": run.epoch,

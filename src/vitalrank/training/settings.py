@@ -10,6 +10,7 @@ from vitalrank.errors import SettingError
 from vitalrank.training.schedules import SCHEDULES
 
 OPTIMIZERS = ("adam", "adagrad", "sgd")
+PRECISIONS = ("float32", "bfloat16")
 # These may differ when a run is resumed: they do not change what is computed.
 _FREE = ("epochs", "patience", "threads")
 
@@ -25,7 +26,7 @@ class TrainConfig:
     lr, reg
         Learning rate; L2 weight, per occurrence of a row in a batch.
     loss, margin
-        ``"bpr"``, ``"hinge"`` or ``"cross_entropy"``; the margin is the hinge's.
+        ``"bpr"``, ``"hinge"``, ``"cross_entropy"`` or ``"softmax"``; the margin is the hinge's.
     optimizer
         ``"adam"``, ``"adagrad"`` or ``"sgd"``. Gradients of a batch are summed per row; a row moves when touched.
     batch, negatives
@@ -39,7 +40,10 @@ class TrainConfig:
     threads
         At most so many threads; None for all cores. Matrix factorization gives the same bits for any number.
     seed, device
-        Of every random draw; where to train.
+        Of every random draw; where to train: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ..., or ``"auto"``, which is a GPU if
+        there is one.
+    precision
+        ``"float32"``, or ``"bfloat16"``: layers of a torch model multiply in it; the values stay float32.
 
     Examples
     --------
@@ -48,7 +52,7 @@ class TrainConfig:
     >>> TrainConfig(loss="huber")
     Traceback (most recent call last):
     ...
-    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy.
+    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy, softmax.
     """
 
     epochs: int = 100
@@ -66,12 +70,14 @@ class TrainConfig:
     threads: int | None = None
     seed: int = 0
     device: str = "cpu"
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         from vitalrank.losses import find_loss  # here, so that reading the defaults does not load NumPy
 
         find_loss(self.loss)
         _one_of("optimizer", self.optimizer, OPTIMIZERS)
+        _one_of("precision", self.precision, PRECISIONS)
         _one_of("schedule", self.schedule, tuple(SCHEDULES))
         for name in ("epochs", "negatives", "valid_every"):
             _whole(name, getattr(self, name), least=1)

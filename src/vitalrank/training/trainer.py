@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from vitalrank.devices import own_stream, resolve
 from vitalrank.errors import SettingError, TrainingError
 from vitalrank.interactions import Interactions
 from vitalrank.threads import limited
@@ -22,6 +24,8 @@ from vitalrank.training.settings import TrainConfig
 
 # Called after each epoch with its record and the model; a true answer stops the training.
 Callback = Callable[[Record, Any], bool | None]
+
+logger = logging.getLogger(__name__)
 
 _DIVERGED = 10.0  # times the loss of equal scores: no training that learns gets near it
 
@@ -93,7 +97,7 @@ class Trainer:
         if len(train) == 0:
             raise SettingError("the training log is empty; give one with at least one interaction.")
         folder = self._folder(model, train, sampler, valid)
-        with limited(self.config.threads), interruptible() as interrupt:
+        with limited(self.config.threads), own_stream(resolve(self.config.device)), interruptible() as interrupt:
             engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
             try:
                 run = folder.resume(engine) if folder is not None else Run()
@@ -190,6 +194,7 @@ class _Session:
         self.run.history.records.append(record)
         self._keep_best(record)
         self.bar.epoch_ends(record, self.config.metric)
+        logger.info("epoch %d of %d: %s", epoch, self.config.epochs, record)
         return record
 
     def _metrics(self, epoch: int) -> Record:
@@ -206,24 +211,17 @@ class _Session:
         value = record.get(self.config.metric)
         if value is not None and value > self.run.best_value:
             self.run.best_epoch, self.run.best_value = self.run.epoch, value
-            self.run.best = {name: np.array(array) for name, array in self.engine.values().items()}
+            self.run.best = self.engine.copy()
 
     def _check(self, epoch: int, totals: Totals) -> None:
         """Stop at the first epoch that is lost, before anything of it is kept."""
         loss = totals.means()["loss"]
         sane = np.isfinite(loss) and totals.loss <= _DIVERGED * totals.start_loss
-        if sane and all(np.isfinite(array).all() for array in self.engine.values().values()):
+        if sane and self.engine.is_finite():
             return
-        kept = "no checkpoint was asked for"
-        if self.folder is not None:
-            kept = (
-                f"{self.folder.path} keeps epoch {self.folder.written}"
-                if self.folder.written
-                else "none was written yet"
-            )
         raise TrainingError(
             f"training diverged in epoch {epoch} (mean loss {loss:.4g}); lower lr (now {self.config.lr:g}) or raise "
-            f"reg. Last good state: {kept}."
+            f"reg. Last good state: {_kept(self.folder)}."
         )
 
 

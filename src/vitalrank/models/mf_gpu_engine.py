@@ -1,0 +1,246 @@
+"""The engine of matrix factorization on a GPU: tables, log and loop stay on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from vitalrank.devices import enough_memory
+from vitalrank.interactions import Interactions
+from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
+from vitalrank.kernels.cpu.steps import Rule
+from vitalrank.kernels.gpu import Counter, new_counter
+from vitalrank.kernels.gpu.batches import Batch, Log, Now, load_batch
+from vitalrank.kernels.gpu.felt import Felt, totals_of
+from vitalrank.kernels.gpu.orders import new_order, write_order
+from vitalrank.kernels.gpu.steps import Sums, Tables, new_sums, take_step
+from vitalrank.losses import find_loss
+from vitalrank.models.mf_engine import new_tables, rule_of
+from vitalrank.samplers.base import Batch as Asked
+from vitalrank.training.history import Totals
+from vitalrank.training.settings import TrainConfig
+
+Array = NDArray[Any]
+_GRAPH_STEPS = 64  # of one captured graph: long enough to hide its launch, short enough to capture quickly
+_ADVICE = "use a smaller dim, a smaller log, or device='cpu'"
+
+
+class GpuEngine:
+    """Trains user and item vectors with a bound sampler.
+
+    Steps are captured once as a graph and replayed, so that no Python runs between them; the cursor, the epoch's order
+    and the learning rates lie on the device and are renewed each epoch.
+
+    Parameters
+    ----------
+    train, sampler, config
+        The log, the sampler bound to it, the settings.
+    dim, bias
+        Columns of a vector; whether one more holds the item's bias, with the constant 1 on the user's side.
+    device
+        A GPU; or the CPU, where Triton interprets the kernels.
+    """
+
+    def __init__(
+        self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool, device: str
+    ) -> None:
+        self.step = 0
+        self._train = train
+        self._sampler = sampler
+        self._config = config
+        self._loss = find_loss(config.loss)
+        self._rule: Rule = rule_of(config, sampler, bias)
+        self._stride = min(config.batch_of(len(train)), len(train))
+        self._device = device
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._item_sums: Sums | None = None
+        with enough_memory(device, _bytes_needed(train, dim + bias, config), _ADVICE):
+            self._place(train, dim, bias)
+
+    def _place(self, train: Interactions, dim: int, bias: bool) -> None:
+        device, size, width = self._device, len(train), dim + bias
+        slots = OPTIMIZERS[self._config.optimizer].slots
+        host = new_tables(train, dim, bias, 0, self._config.seed)
+        self._tables = Tables(
+            torch.from_numpy(np.ascontiguousarray(host.users[:, 0])).to(device),
+            torch.from_numpy(np.ascontiguousarray(host.items[:, 0])).to(device),
+            torch.zeros((train.n_users, slots, width), device=device),
+            torch.zeros((train.n_items, slots, width), device=device),
+        )
+        self._log = Log(_put(train.users, device), _put(train.items, device), self._stride)
+        self._order = new_order(torch.device(device))
+        self._steps = -(-size // self._stride)
+        self._now = Now(
+            torch.zeros(2, dtype=torch.int64, device=device),
+            torch.zeros(self._steps, device=device),
+            torch.zeros(1, dtype=torch.int64, device=device),
+            torch.zeros(1, device=device),
+        )
+        self._felt = Felt(
+            torch.zeros(size, device=device),
+            torch.zeros(size, device=device),
+            torch.zeros(size, dtype=torch.int32, device=device),
+            torch.zeros(size, dtype=torch.uint8, device=device),
+        )
+        self._user_sums = new_sums(train.n_users, width, self._stride, device)
+        self._batch = Batch(
+            torch.zeros(self._stride, dtype=torch.int32, device=device),
+            torch.zeros(self._stride, dtype=torch.int32, device=device),
+            torch.zeros((self._stride, width), device=device),
+        )
+        rows = torch.arange(self._stride, dtype=torch.int32, device=device)
+        self._counter = new_counter(int(self._sampler.seed), 0, rows)._replace(step=self._now.step)
+
+    @property
+    def users(self) -> Tensor:
+        """The users' vectors, live."""  # (U, d)
+        return self._tables.users
+
+    @property
+    def items(self) -> Tensor:
+        """The items' vectors, live."""  # (I, d)
+        return self._tables.items
+
+    def values(self) -> dict[str, Array]:
+        return {name: table.cpu().numpy() for name, table in self._live().items()}
+
+    def state(self) -> dict[str, Array]:
+        return {"users": self._tables.user_state.cpu().numpy(), "items": self._tables.item_state.cpu().numpy()}
+
+    def load(self, values: Mapping[str, Any], state: Mapping[str, Array] | None = None) -> None:
+        for name, table in self._live().items():
+            table.copy_(torch.as_tensor(values[name]))
+        if state is not None:
+            self._tables.user_state.copy_(torch.from_numpy(np.array(state["users"])))
+            self._tables.item_state.copy_(torch.from_numpy(np.array(state["items"])))
+
+    def copy(self) -> dict[str, Tensor]:
+        return {name: table.clone() for name, table in self._live().items()}
+
+    def plain(self, copy: Mapping[str, Any]) -> dict[str, Array]:
+        return {name: np.asarray(torch.as_tensor(array).cpu()) for name, array in copy.items()}
+
+    def is_finite(self) -> bool:
+        return bool(torch.isfinite(self.users).all() & torch.isfinite(self.items).all())
+
+    def _live(self) -> dict[str, Tensor]:
+        return {"users": self.users, "items": self.items}
+
+    # ---------------------------------------------------------------------------------------------- an epoch
+
+    def run_epoch(self, epoch: int, rate: Callable[[float], float], pulse: Callable[[Totals], None]) -> Totals:
+        self._sampler.reset()
+        size = len(self._train)
+        write_order(self._order, size, self._config.seed, epoch)
+        shares = (number * self._stride / size for number in range(self._steps))
+        sizes = [
+            step_size(self._config.optimizer, rate(share), self.step + number + 1)
+            for number, share in enumerate(shares)
+        ]
+        self._now.rates.copy_(torch.tensor(sizes, dtype=torch.float32))
+        self._now.cursor.copy_(torch.tensor([0, self.step]))
+        self._run_steps(size // self._stride)
+        if size % self._stride:
+            self._take_step(0, size % self._stride, self.step + self._steps - 1)
+        self.step += self._steps
+        totals = self._totals()
+        pulse(totals)
+        return totals
+
+    def _run_steps(self, full: int) -> None:
+        """Train the epoch's full batches, by graph where there are enough of them."""
+        length = _even_share(full, _GRAPH_STEPS)
+        done = 0
+        while done < full:
+            if self._graph is None and done > 0 and self._can_capture() and full - done >= length:
+                self._graph = self._captured(length)
+            if self._graph is not None and full - done >= length:
+                self._graph.replay()
+                done += length
+            else:
+                self._take_step(0, self._stride, self.step + done)
+                self._now.cursor[:1].add_(1)
+                done += 1
+
+    def _can_capture(self) -> bool:
+        """A first step has compiled the kernels; samplers that look at the tables now and then decide in Python."""
+        return self._device != "cpu" and self._sampler.is_steady
+
+    def _captured(self, length: int) -> torch.cuda.CUDAGraph:
+        """So many steps as one graph."""
+        graph = torch.cuda.CUDAGraph()
+        side: Any = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(side):
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                for offset in range(length):
+                    self._take_step(offset, self._stride, 0)
+                self._now.cursor[:1].add_(length)
+            finally:
+                graph.capture_end()
+        torch.cuda.current_stream(self._device).wait_stream(side)
+        return graph
+
+    def _take_step(self, offset: int, size: int, step: int) -> None:
+        batch = Batch(*(part[:size] for part in self._batch))
+        load_batch(self._order, offset, self._now, self._log, self.users, batch)
+        counter: Counter = self._counter._replace(rows=self._counter.rows[:size])
+        asked = Asked(
+            self._sampler.on(self._device), batch.users, batch.positives, counter, step, self._config.negatives,
+            batch.queries, self.items, density=False,
+        )  # fmt: skip
+        draw = self._sampler.draw(asked)
+        if self._item_sums is None:  # some samplers choose the number of negatives themselves
+            places = self._stride * (1 + draw.ids.shape[1])
+            self._item_sums = new_sums(self._train.n_items, self.items.shape[1], places, self._device)
+        take_step(
+            self._rule, offset, self._now, draw.ids, draw.weights, draw.tries, draw.violated, self._log, batch,
+            self._tables, self._felt, self._user_sums, self._item_sums,
+        )  # fmt: skip
+
+    def _totals(self) -> Totals:
+        """The epoch's sums, in one look at the device."""
+        loss, weight, tries, trained, vanished, violated = totals_of(self._felt, len(self._train))
+        if self._sampler.counts is not None:
+            self._sampler.counts.gather()
+        points = trained if self._config.loss == "cross_entropy" else 0
+        return Totals(
+            positives=len(self._train),
+            skipped=len(self._train) - int(trained),
+            loss=loss,
+            start_loss=self._loss.start * (weight + points),
+            tries=int(tries),
+            vanished=int(vanished),
+            violated=int(violated) if self._sampler.has_margin else None,
+        )
+
+
+def _put(array: Array, device: str) -> Tensor:
+    return torch.from_numpy(np.array(array, np.int32)).to(device)
+
+
+def _even_share(whole: int, most: int) -> int:
+    """A length near ``most`` that leaves little over.
+
+    Examples
+    --------
+    >>> _even_share(311, 64), _even_share(59, 64)
+    (62, 59)
+    """
+    parts = -(-whole // most)
+    return whole // parts if parts else 1
+
+
+def _bytes_needed(train: Interactions, width: int, config: TrainConfig) -> int:
+    """What the engine keeps on the device."""
+    slots = OPTIMIZERS[config.optimizer].slots
+    a_row = 4 * width * (1 + slots) + 8  # values and moments, the last claim
+    a_positive = 8 + 13 + 4  # user and item, what was seen of it, the sampler's sorted row
+    a_user = 8 + 64 + 4  # the sampler's row start, sieve and number of open items
+    return (train.n_users + train.n_items) * a_row + len(train) * a_positive + train.n_users * a_user

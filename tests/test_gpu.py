@@ -1,0 +1,217 @@
+"""The GPU's engine and ranking against the CPU's: interpreted on a toy log, or on a real GPU if VITALRANK_TEST_GPU."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vitalrank as vr
+from sampler_calls import GPU
+from vitalrank.evaluation.ranking import top_items
+from vitalrank.models.mf_engine import CpuEngine
+from vitalrank.samplers.base import BoundSampler
+from vitalrank.training.settings import TrainConfig
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+from vitalrank.evaluation.device_ranking import DeviceRanker  # noqa: E402
+from vitalrank.kernels.cpu.orders import row_at, shuffled_order  # noqa: E402
+from vitalrank.models.mf_gpu_engine import GpuEngine  # noqa: E402
+
+REAL = GPU != "cpu"
+SAMPLERS = {
+    "uni": vr.Uniform(),
+    "vins": vr.VINS(kappa=8),
+    "dns": vr.DNS(4),
+    "sa": vr.SA(candidates=5),
+    "pris": vr.PRIS(candidates=3, clusters=2),
+}
+RULES = {
+    "adam": {},
+    "hinge-adagrad": {"loss": "hinge", "optimizer": "adagrad"},
+    "points-sgd": {"loss": "cross_entropy", "optimizer": "sgd"},
+    "softmax": {"loss": "softmax", "negatives": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def log():
+    return vr.datasets.synthetic(users=12, items=15, interactions=40, seed=0)
+
+
+def bound_to(log, name) -> BoundSampler:
+    return SAMPLERS[name].bind(log, seed=3, count=True)
+
+
+def run(engine, epochs=2):
+    for epoch in range(1, epochs + 1):
+        totals = engine.run_epoch(epoch, lambda share: 0.01, lambda totals: None)
+    return totals
+
+
+def pairs():
+    wide = {"sa", "pris"}  # they choose the number of negatives themselves
+    return [(name, rule) for name in SAMPLERS for rule in RULES if not (name in wide and "negatives" in RULES[rule])]
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"), pairs() if REAL else [*pairs()[:5], *pairs()[8:9], *pairs()[12:13], pairs()[-3]]
+)
+def test_an_epoch_moves_the_tables_as_on_the_cpu(log, name, rule):
+    config = TrainConfig(batch=16, seed=3, **RULES[rule])
+    samplers = bound_to(log, name), bound_to(log, name)
+    plain = CpuEngine(log, samplers[0], config, 5, True)
+    ours = GpuEngine(log, samplers[1], config, 5, True, GPU)
+    totals, found = run(plain), run(ours)
+    for part in ("values", "state"):
+        for table, array in getattr(plain, part)().items():
+            np.testing.assert_allclose(getattr(ours, part)()[table], array, rtol=1e-4, atol=1e-5, err_msg=table)
+    assert found.loss == pytest.approx(totals.loss, rel=1e-5)
+    assert found.start_loss == pytest.approx(totals.start_loss, rel=1e-5)
+    for count in ("positives", "skipped", "tries", "vanished", "violated"):
+        assert getattr(found, count) == getattr(totals, count)
+    for side in ("positive", "negative"):
+        np.testing.assert_array_equal(getattr(samplers[1].counts, side), getattr(samplers[0].counts, side))
+    assert samplers[1].counts.tries == samplers[0].counts.tries
+
+
+def test_who_has_seen_everything_moves_nothing():
+    full = vr.Interactions.from_arrays([0, 0, 1, 1], [0, 1, 0, 1])
+    engine = GpuEngine(full, vr.Uniform().bind(full), TrainConfig(batch=4), 4, False, GPU)
+    before = engine.values()
+    before = {name: table.copy() for name, table in before.items()}
+    assert run(engine, 1).skipped == 4
+    for name, table in engine.values().items():
+        np.testing.assert_array_equal(table, before[name])
+
+
+def test_state_goes_out_and_comes_back(log):
+    config = TrainConfig(batch=16, seed=3)
+    whole = GpuEngine(log, bound_to(log, "uni"), config, 4, False, GPU)
+    first = GpuEngine(log, bound_to(log, "uni"), config, 4, False, GPU)
+    second = GpuEngine(log, bound_to(log, "uni"), config, 4, False, GPU)
+    run(whole, 2)
+    run(first, 1)
+    second.load({k: v.copy() for k, v in first.values().items()}, {k: v.copy() for k, v in first.state().items()})
+    second.step = first.step
+    second.run_epoch(2, lambda share: 0.01, lambda totals: None)
+    for name, table in whole.values().items():
+        np.testing.assert_array_equal(second.values()[name], table)
+
+
+@pytest.mark.parametrize("n", [1, 4, 15, 100])
+def test_the_best_items_are_those_of_the_cpu(log, n, monkeypatch):
+    if n == 15:  # the way of long lists
+        monkeypatch.setattr("vitalrank.kernels.gpu.ranking.MOST", 2)
+    rng = np.random.default_rng(0)
+    model = vr.MF(dim=3).fit(log, vr.Uniform(), epochs=1)
+    model._users = (rng.integers(-2, 3, (log.n_users, 3)) / 2).astype(np.float32)  # scores that tie
+    model._items = (rng.integers(-2, 3, (log.n_items, 3)) / 2).astype(np.float32)
+    csr = log.csr
+    ranker = DeviceRanker(model, csr.indptr.astype(np.int64), csr.indices, GPU)
+    n = min(n, log.n_items)
+    items, scores = top_items(model, np.arange(log.n_users), n)
+    found, values = ranker.best(np.arange(log.n_users), n)
+    np.testing.assert_array_equal(found, items)
+    np.testing.assert_array_equal(values, scores)
+
+
+def test_the_order_is_that_of_the_cpu():
+    from vitalrank.kernels.gpu.batches import Batch, Log, Now, load_batch
+    from vitalrank.kernels.gpu.orders import new_order, write_order
+
+    size, stride = 37, 20
+    order = new_order(torch.device(GPU))
+    write_order(order, size, seed=5, epoch=2)
+    numbers = torch.arange(size, dtype=torch.int32, device=GPU)
+    now = Now(
+        *(torch.zeros(2, dtype=kind, device=GPU) for kind in (torch.int64, torch.float32, torch.int64, torch.float32))
+    )
+    table = torch.zeros((size, 2), device=GPU)
+    visited = []
+    for batch_number, count in ((0, 20), (1, 17)):
+        batch = Batch(numbers[:count].clone(), numbers[:count].clone(), torch.zeros((count, 2), device=GPU))
+        load_batch(order, batch_number, now, Log(numbers, numbers, stride), table, batch)
+        visited += batch.users.tolist()
+    plain = shuffled_order(size, 5, 2)
+    assert visited == [int(row_at(plain, position)) for position in range(size)]
+
+
+def test_every_kernel_compiles_for_a_card_that_is_not_here():
+    """The interpreter forgives what the compiler does not."""
+    surroundings = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    script = Path(__file__).with_name("compile_gpu.py")
+    done = subprocess.run([sys.executable, script], env=surroundings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    files = (Path(vr.__file__).parent / "kernels" / "gpu").glob("*.py")
+    launched = {name for file in files for name in re.findall(r"^ +(_\w+)\[", file.read_text(), re.MULTILINE)}
+    assert set(done.stdout.split()) == launched
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not REAL, reason="needs a GPU")
+class TestOnTheCard:
+    """Whole runs, which take a graph."""
+
+    @pytest.fixture(scope="class")
+    def parts(self):
+        return vr.datasets.synthetic(users=900, items=700, interactions=40_000, seed=0).split_last(0.2, valid=0.1)
+
+    @pytest.mark.parametrize(
+        "sampler", [vr.Uniform(), vr.VINS(), vr.DNS(8), vr.SA(candidates=16), vr.PRIS(), vr.AOBPR()]
+    )
+    def test_same_seed_same_bits_and_the_quality_of_the_cpu(self, parts, sampler):
+        train, valid, test = parts
+        runs = [
+            vr.MF(dim=16).fit(train, sampler, epochs=8, valid=valid, device=device, seed=1, progress=False)
+            for device in ("cuda", "cuda", "cpu")
+        ]
+        for name, table in runs[0].tensors().items():
+            np.testing.assert_array_equal(table, runs[1].tensors()[name])
+        found = [vr.evaluate(model, test, exclude=valid)["ndcg@10"] for model in runs]
+        assert found[0] == pytest.approx(found[2], rel=0.05)
+        assert vr.evaluate(runs[0], test, exclude=valid, device="cuda")["ndcg@10"] == pytest.approx(found[0], rel=1e-3)
+        ids, _ = runs[0].recommend(train.user_ids[:5], n=3, device="cuda")
+        np.testing.assert_array_equal(ids, runs[0].recommend(train.user_ids[:5], n=3)[0])
+
+    def test_a_run_stopped_and_resumed_has_the_same_bits(self, parts, tmp_path):
+        train = parts[0]
+        options = {"device": "cuda", "seed": 2, "progress": False}
+        whole = vr.MF(dim=8).fit(train, vr.VINS(), epochs=6, **options)
+        vr.MF(dim=8).fit(train, vr.VINS(), epochs=3, checkpoint=tmp_path / "run", **options)
+        again = vr.MF(dim=8).fit(train, vr.VINS(), epochs=6, checkpoint=tmp_path / "run", resume=True, **options)
+        for name, table in whole.tensors().items():
+            np.testing.assert_array_equal(table, again.tensors()[name])
+
+    def test_threads_share_the_card(self, parts):
+        from concurrent.futures import ThreadPoolExecutor
+
+        def fit(seed):
+            options = {"valid": parts[1], "device": "cuda", "seed": seed, "progress": False}
+            return vr.MF(dim=8).fit(parts[0], vr.VINS(), epochs=4, **options).tensors()
+
+        alone = [fit(seed) for seed in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            together = list(pool.map(fit, range(4)))
+        for one, other in zip(alone, together, strict=True):
+            for name, table in one.items():
+                np.testing.assert_array_equal(table, other[name])
+
+    def test_a_sampler_in_ones_own_loop(self, parts):
+        train = parts[0]
+        rng = np.random.default_rng(0)
+        queries, table = rng.normal(size=(64, 8)).astype(np.float32), rng.normal(size=(700, 8)).astype(np.float32)
+        users, positives = train.users[:64].astype(np.int64), train.items[:64].astype(np.int64)
+        bound = vr.VINS().bind(train, seed=1)
+        here = bound(queries, table, users, positives, step=3)
+        there = bound(*(torch.from_numpy(a).cuda() for a in (queries, table, users, positives)), step=3)
+        assert there.ids.is_cuda
+        np.testing.assert_array_equal(there.ids.cpu(), here.ids)
+        np.testing.assert_array_equal(there.tries.cpu(), here.tries)

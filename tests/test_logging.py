@@ -1,0 +1,28 @@
+"""The library tells what it does through ``logging`` and never prints."""
+
+from __future__ import annotations
+
+import ast
+import logging
+from pathlib import Path
+
+import pytest
+
+import vitalrank as vr
+
+SOURCE = Path(vr.__file__).parent
+FILES = [path for path in SOURCE.rglob("*.py") if "cli" not in path.relative_to(SOURCE).parts]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nothing_prints(path):
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+    assert not [call.lineno for call in calls if isinstance(call, ast.Name) and call.id == "print"]
+
+
+def test_an_epoch_is_a_line_of_the_log(caplog):
+    log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
+    with caplog.at_level(logging.INFO, logger="vitalrank"):
+        vr.MF(dim=4).fit(log, epochs=2, threads=1)
+    told = [record.getMessage() for record in caplog.records if record.name == "vitalrank.training.trainer"]
+    assert [line.partition(":")[0] for line in told] == ["epoch 1 of 2", "epoch 2 of 2"]
