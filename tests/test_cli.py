@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
 import pytest
 
 import vitalrank as vr
-from vitalrank import cli
-
-QUICK = ("--epochs", "2", "--threads", "1")
+from commands import QUICK, call, complaint, told, write_log
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
-    made = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
-    path = tmp_path_factory.mktemp("log") / "log.tsv"
-    rows = zip(made.user_ids[made.users], made.item_ids[made.items], range(len(made)), strict=True)
-    path.write_text("user\titem\ttime\n" + "".join(f"u{u}\ti{i}\t{t}\n" for u, i, t in rows))
-    return path
+    return write_log(tmp_path_factory.mktemp("log") / "log.tsv")
 
 
 @pytest.fixture(scope="module")
@@ -28,33 +21,6 @@ def run(log, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "a"
     assert call("fit", log, "--out", folder, "--set", "dim=8", *QUICK) == 0
     return folder
-
-
-def call(*words):
-    """The exit code of a command, run in this process."""
-    before, sys.argv = sys.argv, ["vitalrank", *map(str, words)]
-    try:
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return stop.value.code
-    finally:
-        sys.argv = before
-
-
-def told(capsys, *words):
-    """Standard output of a command that works, as JSON."""
-    assert call(*words, "--json") == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def complaint(capsys, *words):
-    """The one line that a command with a mistake leaves on standard error."""
-    assert call(*words) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    return err
 
 
 # ---------------------------------------------------------------------------------------------------- commands

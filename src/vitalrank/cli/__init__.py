@@ -51,9 +51,9 @@ def common(
 
 def main() -> None:
     """Run the command line: 0 done, 1 interrupted or failed, 2 a mistake that one line explains."""
-    from vitalrank.cli import compare, data, demo, doctor, inspect, runs
+    from vitalrank.cli import compare, data, demo, doctor, inspect, paper, runs, tune
 
-    for commands in (demo, runs, compare, inspect, data, doctor):
+    for commands in (demo, runs, compare, tune, inspect, paper, data, doctor):
         commands.add_to(app)
     sys.exit(_run())
 

@@ -1,14 +1,21 @@
-"""From what a person typed to settings: sampler options, output tables."""
+"""From what a person typed to settings: sampler options, parts of the log, files to write."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
+from vitalrank.cli.config import to_toml
+from vitalrank.cli.options import FIELDS
 from vitalrank.errors import SettingError
 from vitalrank.samplers import Sampler, find_sampler
+from vitalrank.training.settings import TrainConfig
+from vitalrank.tuning.plans import default_sampler, sampler_name
+from vitalrank.tuning.spaces import parse_value, text_of
 
 
 def make_sampler(name: str, settings: Sequence[str]) -> Sampler:
@@ -24,21 +31,59 @@ def make(kind: Callable[..., Any], name: str, settings: Sequence[str]) -> Any:
     --------
     >>> make(find_sampler("vins"), "vins", ["beta=0.5", "shots=none"])
     VINS(beta=0.5, kappa=64, margin=1.0, shots=None, weight='log2')
-    >>> make(find_sampler("uni"), "uni", ["beta=1"])
+    """
+    return kind(**settings_of(kind, name, settings))
+
+
+def settings_of(kind: Callable[..., Any], name: str, settings: Sequence[str]) -> dict[str, Any]:
+    """``NAME=VALUE`` settings of a class by name; the last of a name counts.
+
+    Examples
+    --------
+    >>> settings_of(find_sampler("uni"), "uni", ["beta=1"])
     Traceback (most recent call last):
     ...
     vitalrank.errors.SettingError: uni has no setting 'beta'; it has none.
     """
     known = set(signature(kind).parameters)
     given: dict[str, Any] = {}
+    for key, value in pairs(settings, "--set", "beta=0.5").items():
+        if key not in known:
+            raise SettingError(f"{name} has no setting {key!r}; it has {', '.join(sorted(known)) or 'none'}.")
+        given[key] = parse_value(value)
+    return given
+
+
+def sampler_for(model: Any, name: str | None, settings: Sequence[str], training: Mapping[str, Any]) -> Sampler:
+    """The sampler of that name, or the model's own, with ``NAME=VALUE`` settings.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> sampler_for(vr.MF(), None, ["kappa=8"], {})
+    VINS(beta=0.5, kappa=8, margin=1.0, shots=8, weight='log2')
+    """
+    if name is not None:
+        return make_sampler(name, settings)
+    own = default_sampler(model, TrainConfig(**{**getattr(model, "defaults", {}), **training}))
+    return replace(own, **settings_of(type(own), sampler_name(own), settings))
+
+
+def pairs(settings: Iterable[str], flag: str, example: str) -> dict[str, str]:
+    """``NAME=VALUE`` texts as a table.
+
+    Examples
+    --------
+    >>> pairs(["beta=0..1"], "--range", "beta=0..1")
+    {'beta': '0..1'}
+    """
+    table: dict[str, str] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
-            raise SettingError(f"--set {setting!r} is not NAME=VALUE, such as beta=0.5.")
-        if key not in known:
-            raise SettingError(f"{name} has no setting {key!r}; it has {', '.join(sorted(known)) or 'none'}.")
-        given[key] = _value(value)
-    return kind(**given)
+            raise SettingError(f"{flag} {setting!r} is not NAME=VALUE, such as {example}.")
+        table[key.strip()] = value
+    return table
 
 
 def split_settings(settings: Sequence[str], model: Callable[..., Any]) -> tuple[list[str], list[str]]:
@@ -55,15 +100,59 @@ def split_settings(settings: Sequence[str], model: Callable[..., Any]) -> tuple[
     return own, [setting for setting in settings if setting not in own]
 
 
-def _value(text: str) -> Any:
-    """A number, true, false, none, or the word itself."""
-    lowered = text.strip().lower()
-    if lowered == "none":
-        return None
-    try:
-        return json.loads(lowered)
-    except json.JSONDecodeError:
-        return text.strip()
+def plain(made: Any) -> dict[str, Any]:
+    """All settings of a sampler or a model, as a config file holds them.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> plain(vr.VINS(shots=None))["shots"], plain(vr.MF(dim=8))["dim"]
+    ('none', 8)
+    """
+    settings = asdict(made) if isinstance(made, Sampler) else made.settings()
+    return {name: text_of(value) if value is None else value for name, value in settings.items()}
+
+
+def fit_file(
+    options: Mapping[str, Any], name: str, model: Any, sampler: Any, training: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a config file of ``fit`` holds for a model, a sampler and the training options that were given.
+
+    ``options`` are those in force by their keys. The model's own defaults stand where nothing was given.
+    """
+    config = {**asdict(TrainConfig()), **getattr(model, "defaults", {}), **training}
+    steps = {flag.replace("_", "-"): config[field] for flag, field in FIELDS.items()} if sampler is not None else {}
+    own = {"model", "sampler", "set", *(flag.replace("_", "-") for flag in FIELDS)}
+    others = {key: value for key, value in options.items() if key not in own}
+    law = {} if sampler is None else {"sampler": sampler_name(sampler)}
+    every = {"model": name, **law, **others, **steps}
+    table = {**plain(model), **({} if sampler is None else plain(sampler))}
+    return {key: value for key, value in every.items() if value is not None} | {"set": table}
+
+
+def read_log(path: Path, options: Mapping[str, Any]) -> Any:
+    """The log, by the options of a command that say how to read it."""
+    import vitalrank as vr
+
+    columns = {name: options[name] for name in ("user", "item", "time", "on_bad")}
+    return vr.read(path, **columns).k_core(options["min_user"], options["min_item"])
+
+
+def parts_of(log: Any, test: float, valid: float) -> dict[str, Any]:
+    """The split by the names of its parts; a share of 0 leaves that part out."""
+    if test == 0:
+        return {"train": log}
+    if valid == 0:
+        return dict(zip(("train", "test"), log.split_last(test), strict=True))
+    return dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True))
+
+
+def save_config(path: Path | None, values: Mapping[str, Any], comments: Sequence[str] = ()) -> None:
+    """Write settings to a config file, if one is asked for."""
+    from vitalrank.comparing.outcomes import write_text
+
+    if path is not None:
+        write_text(path, to_toml(values, comments))
 
 
 def print_json(value: Mapping[str, Any]) -> None:

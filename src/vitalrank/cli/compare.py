@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vitalrank.cli import options
+from vitalrank.cli.config import in_force, typed_and_filed
 from vitalrank.training.settings import TrainConfig
 
 if TYPE_CHECKING:
@@ -19,76 +20,51 @@ if TYPE_CHECKING:
     from vitalrank.training.history import Record
 
 
+@options.takes(options.READING, options.TRAINING, options.FILES)
 def compare(
-    log: Annotated[
-        Path, typer.Argument(metavar="LOG", help="The log: .csv .tsv .jsonl .parquet .inter, also .gz/.zst.")
-    ],
+    ctx: typer.Context,
+    log: options.Log,
     out: Annotated[Path, typer.Option(help="Folder of the comparison; one that was stopped goes on there.")],
     samplers: Annotated[
-        str, typer.Option(help="Names with commas: uni pop aobpr dns lfm-d lfm-w vins sa pris cml irgan.")
+        str,
+        typer.Option(
+            help=f"Names with commas: {' '.join(options.SAMPLERS)}.", autocompletion=options.complete(options.SAMPLERS)
+        ),
     ] = "uni,dns,lfm-w,vins",
-    models: Annotated[str, typer.Option(help="Names with commas: mf fpmc marank cml itemknn mostpopular.")] = "mf",
+    models: Annotated[
+        str,
+        typer.Option(
+            help=f"Names with commas: {' '.join(options.MODELS)}.", autocompletion=options.complete(options.MODELS)
+        ),
+    ] = "mf",
     seeds: Annotated[int, typer.Option(help="Runs of each, with seeds 0, 1, ...")] = 3,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME.SETTING=VALUE", help="Such as vins.beta=0.5 or mf.dim=32; repeatable."),
     ] = None,
-    user: options.UserColumn = None,
-    item: options.ItemColumn = None,
-    time: options.TimeColumn = None,
-    min_user: options.MinUser = 0,
-    min_item: options.MinItem = 0,
-    test: Annotated[float, typer.Option(help="Each user's last share, for the ranking.")] = 0.2,
-    valid: Annotated[float, typer.Option(help="Share of the rest that picks the epoch.")] = 0.1,
-    epochs: options.Epochs = TrainConfig.epochs,
-    lr: options.LearningRate = TrainConfig.lr,
-    reg: options.Reg = TrainConfig.reg,
-    loss: options.Loss = TrainConfig.loss,
-    hinge_margin: options.HingeMargin = TrainConfig.margin,
-    optimizer: options.Optimizer = TrainConfig.optimizer,
-    batch: options.BatchSize = TrainConfig.batch,
-    negatives: options.Negatives = TrainConfig.negatives,
-    schedule: options.Schedule = TrainConfig.schedule,
-    patience: options.Patience = TrainConfig.patience,
-    valid_every: options.ValidEvery = TrainConfig.valid_every,
-    metric: options.Metric = TrainConfig.metric,
-    threads: options.Threads = None,
-    device: options.Device = TrainConfig.device,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep every trained model in the folder.")] = False,
-    on_bad: options.OnBad = "raise",
-    json: options.Json = False,
 ) -> None:
     """Train every model with every sampler and seed on one split of LOG, and rank them.
 
-    Writes results.csv, .json, .tex and .md and the page report.html. The same command again goes on after a stop.
+    Writes results.csv, .json, .tex and .md and the page report.html.
+    The same command again goes on after a stop.
+
+    [bold]vitalrank compare log.tsv --out runs/cmp --samplers uni,vins[/]
     """
-    import vitalrank as vr
+    from vitalrank.cli.choices import read_log, save_config
     from vitalrank.comparing import entries_of, run_comparison, write_tables
     from vitalrank.report import write_report
 
-    config = TrainConfig(
-        epochs=epochs,
-        lr=lr,
-        reg=reg,
-        loss=loss,
-        margin=hinge_margin,
-        optimizer=optimizer,
-        batch=batch,
-        negatives=negatives,
-        schedule=schedule,
-        patience=patience,
-        valid_every=valid_every,
-        metric=metric,
-        threads=threads,
-        device=device,
-    )
-    made, makers = _choices(samplers, models, settings or [])
-    whole = vr.read(log, user=user, item=item, time=time, on_bad=on_bad).k_core(min_user, min_item)
+    config = TrainConfig(**options.training_of(ctx))
+    json = ctx.params["json"]
+    made, makers = choices(samplers, models, typed_and_filed(ctx, "settings"))
+    save_config(ctx.params["save_config"], {**in_force(ctx), "set": _table(made, makers)})
+    whole = read_log(log, ctx.params)
     runs = sum(1 if entry.sampler is None else seeds for entry in entries_of(made, makers))
-    with _follower(runs, epochs, quiet=json) as follow:
+    with _follower(runs, config.epochs, quiet=json) as follow:
         results = run_comparison(
-            whole, made, makers, seeds=seeds, config=config, test=test, valid=valid, out=out,
-            keep_models=keep_models, follow=follow,
+            whole, made, makers, seeds=seeds, config=config, test=ctx.params["test"], valid=ctx.params["valid"],
+            out=out, keep_models=keep_models, follow=follow,
         )  # fmt: skip
     results = replace(results, facts={**results.facts, "file": log.name})
     write_tables(results, out)
@@ -96,13 +72,13 @@ def compare(
     _print(results, page, out, json)
 
 
-def _choices(samplers: str, models: str, settings: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def choices(samplers: str, models: str, settings: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Samplers and makers of models by name, each with the settings meant for it."""
-    from vitalrank.cli.choices import make, make_sampler
+    from vitalrank.cli.choices import make, make_sampler, split_settings
     from vitalrank.errors import SettingError
     from vitalrank.models import model_class
 
-    names, kinds = _names(samplers), _names(models)
+    names, kinds = _names(samplers), {name: model_class(name) for name in _names(models)}
     given: dict[str, list[str]] = {name: [] for name in [*names, *kinds]}
     for setting in settings:
         name, dot, rest = setting.partition(".")
@@ -111,11 +87,23 @@ def _choices(samplers: str, models: str, settings: Sequence[str]) -> tuple[dict[
         if name not in given:
             raise SettingError(f"--set {setting!r}: {name!r} is not compared; these are: {', '.join(given)}.")
         given[name].append(rest)
+    shapes = dict(given)
+    for name in names:
+        if name in kinds:  # cml and irgan are both a model and a sampler
+            shapes[name], given[name] = split_settings(given[name], kinds[name])
     made = {name: make_sampler(name, given[name]) for name in names}
-    makers = {name: partial(make, model_class(name), name, given[name]) for name in kinds}
+    makers = {name: partial(make, kind, name, shapes[name]) for name, kind in kinds.items()}
     for maker in makers.values():
         maker()  # a wrong setting is told now
     return made, makers
+
+
+def _table(samplers: Mapping[str, Any], makers: Mapping[str, Any]) -> dict[str, Any]:
+    """Every setting of what is compared, as a config file holds it."""
+    from vitalrank.cli.choices import plain
+
+    each = [*samplers.items(), *((name, maker()) for name, maker in makers.items())]
+    return {f"{name}.{key}": value for name, part in each for key, value in plain(part).items()}
 
 
 def _names(text: str) -> list[str]:

@@ -10,6 +10,7 @@ from importlib import metadata
 
 import typer
 
+_ALIKE = 0.99  # share of equal draws: scores that tie to rounding may differ
 OPTIONAL = {"torch": "torch", "optuna": "tune", "matplotlib": "report", "scikit-learn": "report"}
 
 
@@ -44,6 +45,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"sampler {name}", lambda name=name: _sampler(name)  # type: ignore[misc]
     yield "mf training", _training
     yield "save and load", _storage
+    yield "gpu", _gpu
 
 
 def _packages() -> str:
@@ -110,6 +112,35 @@ def _storage() -> str:
         vr.MostPopular().fit(log).save(f"{folder}/model")
         vr.load(f"{folder}/model")
     return "a model went to disk and came back"
+
+
+def _gpu() -> str:
+    """Every sampler and a training on the GPU, beside the CPU; what to do where there is none is no failure."""
+    import numpy as np
+
+    import vitalrank as vr
+    from vitalrank.devices import resolve
+    from vitalrank.samplers import SAMPLERS
+
+    try:
+        device = resolve("cuda")
+    except vr.SettingError as error:
+        return str(error)
+    import torch
+
+    log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
+    train, test = log.split_last(0.2)
+    rng = np.random.default_rng(0)
+    table, queries = (rng.normal(size=(rows, 8)).astype(np.float32) for rows in (train.n_items, len(train)))
+    batch = (queries, table, train.users.astype(np.int64), train.items.astype(np.int64))
+    for name, sampler in SAMPLERS.items():
+        here = sampler().bind(train)(*batch)
+        there = sampler().bind(train)(*(torch.from_numpy(array).to(device) for array in batch))
+        if np.mean(there.ids.cpu().numpy() == here.ids) < _ALIKE:
+            raise RuntimeError(f"sampler {name} draws other items than on the CPU")
+    model = vr.MF(dim=8).fit(train, sampler=vr.VINS(), epochs=20, seed=0, device=device, progress=False)
+    found = vr.evaluate(model, test, at=10, device=device)["ndcg@10"]
+    return f"{torch.cuda.get_device_name(device)}: all samplers as on the CPU, ndcg@10 {found:.3f} on the toy log"
 
 
 def add_to(app: typer.Typer) -> None:

@@ -1,29 +1,152 @@
-"""Options that several commands share."""
+"""Options that several commands share, and how a command takes them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-UserColumn = Annotated[str | None, typer.Option(help="Name of the user column.")]
-ItemColumn = Annotated[str | None, typer.Option(help="Name of the item column.")]
-TimeColumn = Annotated[str | None, typer.Option(help="Name of the time column.")]
-MinUser = Annotated[int, typer.Option(help="Keep users with at least so many interactions.")]
-MinItem = Annotated[int, typer.Option(help="Keep items with at least so many interactions.")]
-Epochs = Annotated[int, typer.Option(help="Passes over the log.")]
-LearningRate = Annotated[float, typer.Option(help="Learning rate.")]
-Reg = Annotated[float, typer.Option(help="L2 weight, per occurrence.")]
-Loss = Annotated[str, typer.Option(help="bpr, hinge or cross_entropy.")]
-HingeMargin = Annotated[float, typer.Option(help="Margin of the hinge loss.")]
-Optimizer = Annotated[str, typer.Option(help="adam, adagrad or sgd.")]
-BatchSize = Annotated[int | None, typer.Option(help="Positives per step.", show_default="by the size of the log")]
-Negatives = Annotated[int, typer.Option(help="Negatives per positive.")]
-Schedule = Annotated[str, typer.Option(help="constant, linear or cosine.")]
-Patience = Annotated[int | None, typer.Option(help="Stop after so many evaluations without gain.")]
-ValidEvery = Annotated[int, typer.Option(help="Epochs between two evaluations.")]
-Metric = Annotated[str, typer.Option(help="What valid is measured by.")]
-Threads = Annotated[int | None, typer.Option(help="At most so many threads.")]
-Device = Annotated[str, typer.Option(help="cpu.")]
-OnBad = Annotated[str, typer.Option(help="A line that cannot be read: raise or skip.")]
+from vitalrank.cli.config import from_file
+from vitalrank.training.settings import TrainConfig
+
+# As the registries have them, which would load NumPy and Numba.
+SAMPLERS = ("uni", "pop", "aobpr", "cml", "pris", "sa", "irgan", "dns", "lfm-d", "lfm-w", "vins")
+MODELS = ("mf", "fpmc", "marank", "cml", "irgan", "itemknn", "mostpopular")
+
+
+def complete(names: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """What a shell may offer for the last of several names with commas.
+
+    Examples
+    --------
+    >>> complete(SAMPLERS)("uni,v")
+    ['uni,vins']
+    """
+
+    def offer(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [before + comma + name for name in names if name.startswith(last)]
+
+    return offer
+
+
+_reading = partial(typer.Option, rich_help_panel="The log")
+_training = partial(typer.Option, rich_help_panel="Training")
+_file = partial(typer.Option, rich_help_panel="Settings from a file", dir_okay=False)
+
+Log = Annotated[Path, typer.Argument(metavar="LOG", help="The log: .csv .tsv .jsonl .parquet .inter, also .gz/.zst.")]
+Model = Annotated[str, typer.Option(help=f"{' '.join(MODELS)}.", autocompletion=complete(MODELS))]
+SamplerName = Annotated[
+    str | None,
+    typer.Option(
+        help=f"{' '.join(SAMPLERS)}.",
+        show_default="the model's own, vins for most",
+        autocompletion=complete(SAMPLERS),
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Of the model (dim=32) or the sampler (beta=0.25); repeatable."),
+]
+UserColumn = Annotated[str | None, _reading(help="Name of the user column.")]
+ItemColumn = Annotated[str | None, _reading(help="Name of the item column.")]
+TimeColumn = Annotated[str | None, _reading(help="Name of the time column.")]
+MinUser = Annotated[int, _reading(help="Keep users with at least so many interactions.")]
+MinItem = Annotated[int, _reading(help="Keep items with at least so many interactions.")]
+OnBad = Annotated[str, _reading(help="A line that cannot be read: raise or skip.")]
+Test = Annotated[float, _reading(help="Each user's last share, held out for the final figures.")]
+Valid = Annotated[float, _reading(help="Share of the rest that picks the epoch.")]
+Epochs = Annotated[int, _training(help="Passes over the log.")]
+LearningRate = Annotated[float, _training(help="Learning rate.")]
+Reg = Annotated[float, _training(help="L2 weight, per occurrence.")]
+Loss = Annotated[str, _training(help="bpr, hinge, cross_entropy or softmax.")]
+HingeMargin = Annotated[float, _training(help="Margin of the hinge loss.")]
+Optimizer = Annotated[str, _training(help="adam, adagrad or sgd.")]
+BatchSize = Annotated[int | None, _training(help="Positives per step.", show_default="by the size of the log")]
+Negatives = Annotated[int, _training(help="Negatives per positive.")]
+Schedule = Annotated[str, _training(help="constant, linear or cosine.")]
+Patience = Annotated[int | None, _training(help="Stop after so many evaluations without gain.")]
+ValidEvery = Annotated[int, _training(help="Epochs between two evaluations.")]
+Metric = Annotated[str, _training(help="What valid is measured by.")]
+Threads = Annotated[int | None, _training(help="At most so many threads.")]
+Device = Annotated[str, _training(help="cpu, cuda, cuda:N or auto.")]
+RankingDevice = Annotated[str | None, typer.Option("--device", help="Where to rank: cpu, cuda, cuda:N or auto.")]
+Precision = Annotated[str, _training(help="float32, or bfloat16 for the layers of a torch model.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Config = Annotated[
+    Path | None,
+    _file(help="Settings to start from (TOML); options that are typed win.", callback=from_file, is_eager=True),
+]
+SaveConfig = Annotated[Path | None, _file(help="Write the settings in force there, for --config.")]
+
+# Name -> annotation and default, in the order of --help.
+READING = {
+    "user": (UserColumn, None),
+    "item": (ItemColumn, None),
+    "time": (TimeColumn, None),
+    "min_user": (MinUser, 0),
+    "min_item": (MinItem, 0),
+    "on_bad": (OnBad, "raise"),
+    "test": (Test, 0.2),
+    "valid": (Valid, 0.1),
+}
+TRAINING = {
+    "epochs": (Epochs, TrainConfig.epochs),
+    "lr": (LearningRate, TrainConfig.lr),
+    "reg": (Reg, TrainConfig.reg),
+    "loss": (Loss, TrainConfig.loss),
+    "hinge_margin": (HingeMargin, TrainConfig.margin),
+    "optimizer": (Optimizer, TrainConfig.optimizer),
+    "batch": (BatchSize, TrainConfig.batch),
+    "negatives": (Negatives, TrainConfig.negatives),
+    "schedule": (Schedule, TrainConfig.schedule),
+    "patience": (Patience, TrainConfig.patience),
+    "valid_every": (ValidEvery, TrainConfig.valid_every),
+    "metric": (Metric, TrainConfig.metric),
+    "threads": (Threads, TrainConfig.threads),
+    "device": (Device, TrainConfig.device),
+    "precision": (Precision, TrainConfig.precision),
+}
+FILES = {"config": (Config, None), "save_config": (SaveConfig, None), "json": (Json, False)}
+
+# Options of the library's fit that a flag of another name stands for.
+FIELDS = {name: {"hinge_margin": "margin"}.get(name, name) for name in (*TRAINING, "seed")}
+
+
+def takes(*groups: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these groups; it finds their values in ``ctx.params``."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        own = signature(command, eval_str=True).parameters
+        shared = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for group in groups
+            for name, (annotation, default) in group.items()
+        ]
+
+        @wraps(command)
+        def run(**values: Any) -> None:
+            command(**{name: values[name] for name in own})
+
+        each = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own.values()] + shared
+        run.__signature__ = signature(command).replace(parameters=each)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in each}
+        return run
+
+    return add
+
+
+def is_given(ctx: typer.Context, name: str) -> bool:
+    """Whether an option was typed or stands in the config file."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def training_of(ctx: typer.Context, given: bool = False) -> dict[str, Any]:
+    """The training options by their names in the library, all or only those that were given."""
+    names = [name for name in FIELDS if name in ctx.params and (not given or is_given(ctx, name))]
+    return {FIELDS[name]: ctx.params[name] for name in names}

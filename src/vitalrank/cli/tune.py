@@ -1,0 +1,209 @@
+"""``tune``: search for the settings that do best on valid, and write them as a config file for ``fit``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vitalrank.cli import options
+from vitalrank.cli.config import in_force, to_toml, typed_and_filed
+from vitalrank.training.settings import TrainConfig
+
+if TYPE_CHECKING:
+    from vitalrank.samplers import Sampler
+    from vitalrank.training.history import Record
+    from vitalrank.tuning import Trial, Tuned
+    from vitalrank.tuning.spaces import Dimension
+
+_search = partial(typer.Option, rich_help_panel="The search")
+
+
+@options.takes(options.READING, options.TRAINING, options.FILES)
+def tune(
+    ctx: typer.Context,
+    log: options.Log,
+    out: Annotated[Path, typer.Option(help="Folder for best.toml, trials.csv and the study.")],
+    model: options.Model = "mf",
+    sampler: options.SamplerName = None,
+    settings: options.Settings = None,
+    seed: Annotated[int, typer.Option(help="Of the search and of each training.")] = TrainConfig.seed,
+    trials: Annotated[int, _search(help="In the whole study, with those of earlier and other processes.")] = 40,
+    ranges: Annotated[
+        list[str] | None,
+        _search(
+            "--range",
+            metavar="NAME=RANGE",
+            help="What to search: beta=0..1, reg=1e-4..0.2:log, dim=16,32,64; repeatable. With --space it adds to it.",
+        ),
+    ] = None,
+    space: Annotated[
+        str | None,
+        _search(
+            help="paper, its grid, or wide, ranges around the defaults.", show_default="paper, or only the ranges given"
+        ),
+    ] = None,
+    pruner: Annotated[str, _search(help="How to give up bad trials early: median, halving or none.")] = "median",
+    storage: Annotated[
+        str | None,
+        _search(
+            help="Database of the study, such as sqlite:///study.db; others that name it join in.",
+            show_default="study.db in --out",
+        ),
+    ] = None,
+    study: Annotated[str | None, _search(help="Its name there.", show_default="MODEL-SAMPLER")] = None,
+    workers: Annotated[int, _search(help="Trials to run at the same time in this process.")] = 1,
+) -> None:
+    """Search for the settings of a model and a sampler that do best on valid; test is not read.
+
+    Prints the winner as a config file, also kept as best.toml in --out.
+    The same command again goes on where it stopped.
+    What is typed (--reg 0.01, --set dim=32) is fixed and not searched.
+
+    [bold]vitalrank tune log.tsv --out runs/t --sampler vins[/]
+    [bold]vitalrank tune log.tsv --out runs/t --range beta=0..1 --range dim=16,32[/]
+    [bold]vitalrank fit log.tsv --out runs/a --config runs/t/best.toml[/]
+    """
+    from vitalrank.cli.choices import fit_file, parts_of, read_log, save_config
+    from vitalrank.comparing.outcomes import write_text
+    from vitalrank.errors import SettingError
+    from vitalrank.tuning import tune as search
+
+    fixed = typed_and_filed(ctx, "settings")
+    make, law = _parts(ctx, model, sampler, fixed)
+    searched = _space(ctx, model, make, law, fixed)
+    save_config(ctx.params["save_config"], _own_file(ctx, fixed, searched))
+    parts = parts_of(read_log(log, ctx.params), ctx.params["test"], ctx.params["valid"])
+    if "valid" not in parts:
+        raise SettingError("tune measures by valid; give --valid and --test shares above 0.")
+    config = TrainConfig(**options.training_of(ctx))
+    with _follower(trials, quiet=ctx.params["json"]) as follow:
+        tuned = search(
+            parts["train"], parts["valid"], make, law, space=searched, trials=trials, seed=seed, config=config,
+            storage=storage or out / "study.db", study=study, workers=workers, pruner=pruner, follow=follow,
+        )  # fmt: skip
+    reading = {key: value for key, value in in_force(ctx).items() if key.replace("-", "_") in options.READING}
+    best = fit_file(reading, model, tuned.make_model(), tuned.make_sampler(), vars(tuned.config))
+    comments = [_sentence(tuned), f"vitalrank fit {log} --config {out / 'best.toml'} --out FOLDER"]
+    save_config(out / "best.toml", best, comments)
+    write_text(out / "trials.csv", tuned.to_csv())
+    _print(tuned, out, to_toml(best, comments), ctx.params["json"])
+
+
+def _parts(
+    ctx: typer.Context, model: str, sampler: str | None, fixed: list[str]
+) -> tuple[Callable[..., Any], Sampler | None]:
+    """What makes the model, and the sampler if one is named or set: with the settings that are fixed."""
+    from vitalrank.cli.choices import sampler_for, settings_of, split_settings
+    from vitalrank.models import model_class
+
+    kind = model_class(model)
+    shape, rest = split_settings(fixed, kind)
+    make = partial(kind, **settings_of(kind, model, shape))
+    law = sampler_for(make(), sampler, rest, options.training_of(ctx, given=True)) if sampler or rest else None
+    return make, law
+
+
+def _space(
+    ctx: typer.Context, model: str, make: Callable[..., Any], law: Sampler | None, fixed: list[str]
+) -> dict[str, Dimension]:
+    """The ranges that were given, or a named space without what is fixed, or both."""
+    from vitalrank.cli.choices import pairs
+    from vitalrank.errors import SettingError
+    from vitalrank.tuning import named_space
+    from vitalrank.tuning.plans import default_sampler, sampler_name
+    from vitalrank.tuning.spaces import parse_dimension
+
+    ranges = pairs(typed_and_filed(ctx, "ranges"), "--range", "beta=0..1")
+    typed = {*pairs(fixed, "--set", "beta=0.5"), *(name for name in options.FIELDS if options.is_given(ctx, name))}
+    for name in ranges:
+        if name in typed:
+            raise SettingError(f"{name} is both fixed and searched; leave out one of the two.")
+    own = {name: parse_dimension(text) for name, text in ranges.items()}
+    if ranges and ctx.params["space"] is None:
+        return own
+    made = make()
+    if law is None and hasattr(made, "build"):
+        law = default_sampler(made, TrainConfig())
+    named = named_space(ctx.params["space"] or "paper", model, None if law is None else sampler_name(law))
+    return {**{name: one for name, one in named.items() if name not in typed}, **own}
+
+
+def _own_file(ctx: typer.Context, fixed: list[str], searched: Mapping[str, Dimension]) -> dict[str, Any]:
+    """The settings of the search itself, for ``tune --config``: a training option that stands there is fixed."""
+    from vitalrank.cli.choices import pairs
+    from vitalrank.tuning.spaces import parse_value
+
+    flat = {key: value for key, value in in_force(ctx).items() if key.replace("-", "_") not in {*searched, "space"}}
+    table = {key: parse_value(text) for key, text in pairs(fixed, "--set", "beta=0.5").items()}
+    return {**flat, "set": table, "range": {name: str(dimension) for name, dimension in searched.items()}}
+
+
+@contextmanager
+def _follower(trials: int, quiet: bool) -> Iterator[Callable[[int, Record | Trial], None] | None]:
+    """A bar over the trials on a terminal, nothing in a pipe."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from vitalrank.tuning import Trial
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    best = -1.0
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=trials)
+
+        def follow(number: int, news: Record | Trial) -> None:
+            nonlocal best
+            if isinstance(news, Trial):
+                best = max(best, news.value or -1.0)
+                bar.update(task, completed=number + 1)
+                console.print(_line(news), highlight=False, soft_wrap=True)
+            else:
+                so_far = "" if best < 0 else f", best so far {best:.4f}"
+                bar.update(task, description=f"trial {number}, epoch {news['epoch']}{so_far}")
+
+        yield follow
+
+
+def _line(trial: Trial) -> str:
+    parts = (trial.settings.model, trial.settings.sampler, trial.settings.training)
+    settings = " ".join(f"{name}={_short(value)}" for part in parts for name, value in part.items())
+    value = "" if trial.value is None else f" {trial.value:.4f}"
+    return f"{trial.number:>4} {trial.state:<8}{value}  {settings}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _sentence(tuned: Tuned) -> str:
+    states = Counter(trial.state for trial in tuned.trials)
+    told = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    epoch = "" if tuned.epoch is None else f" after epoch {tuned.epoch}"
+    return f"{tuned.metric} {tuned.value:.4f} on valid{epoch}, the best of {len(tuned.trials)} trials ({told})"
+
+
+def _print(tuned: Tuned, out: Path, best: str, json: bool) -> None:
+    from dataclasses import asdict
+
+    from vitalrank.cli.choices import print_json
+
+    if json:
+        found = {"metric": tuned.metric, "value": tuned.value, "epoch": tuned.epoch, **asdict(tuned.settings)}
+        print_json({"out": str(out), "best": str(out / "best.toml"), "trials": len(tuned.trials), **found})
+        return
+    print(best, end="")  # TOML and nothing else, so that it can go into a file
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command()(tune)

@@ -1,0 +1,168 @@
+"""What is to be searched: each knob, where it belongs, and how to make a trial's parts from chosen values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from inspect import signature
+from typing import Any
+
+from vitalrank.comparing.planning import fitting
+from vitalrank.errors import SettingError
+from vitalrank.models import model_class, model_names
+from vitalrank.samplers import SAMPLERS, VINS, Sampler, find_sampler
+from vitalrank.training.settings import TrainConfig
+from vitalrank.tuning.results import Settings
+from vitalrank.tuning.spaces import Choice, Dimension, Range, named_space, parse_dimension
+
+# Training settings that a search may choose, by the names of their flags; "margin" alone is the sampler's.
+_TRAINING = {
+    "lr": "lr", "reg": "reg", "batch": "batch", "negatives": "negatives", "epochs": "epochs", "loss": "loss",
+    "optimizer": "optimizer", "schedule": "schedule", "hinge_margin": "margin",
+}  # fmt: skip
+_OWN = "own"  # a model that no registry knows
+
+Written = Mapping[str, "str | Sequence[Any] | Dimension"]
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One searched setting."""
+
+    part: str  # "model", "sampler" or "training"
+    field: str
+    dimension: Dimension
+    default: Any  # as it is when nobody turns it
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A model, a sampler and training settings, with the knobs to turn."""
+
+    make: Callable[..., Any]
+    law: Sampler | None  # None: the model's own, or none
+    config: TrainConfig
+    knobs: Mapping[str, Knob]
+    model_name: str
+    sampler_name: str | None
+
+    def settings(self, chosen: Mapping[str, Any]) -> Settings:
+        """Chosen values, by what they are of."""
+        parts: dict[str, dict[str, Any]] = {"model": {}, "sampler": {}, "training": {}}
+        for name, knob in self.knobs.items():
+            parts[knob.part][knob.field] = chosen[name]
+        return Settings(**parts)
+
+    def model(self, settings: Settings) -> Any:
+        """An unfitted model."""
+        return self.make(**settings.model)
+
+    def training(self, settings: Settings) -> TrainConfig:
+        """All training settings, with the model's own defaults where nobody said otherwise."""
+        return replace(fitting(self.config, self.model(settings)), **settings.training)
+
+    def sampler(self, settings: Settings) -> Sampler | None:
+        """The sampler, or None for a model without steps."""
+        if self.sampler_name is None:
+            return None
+        law = self.law or default_sampler(self.model(settings), self.training(settings))
+        return replace(law, **settings.sampler)
+
+    def start(self) -> dict[str, Any] | None:
+        """The settings as they stand, if they lie in the space."""
+        inside = all(knob.default in knob.dimension for knob in self.knobs.values())
+        return {name: knob.default for name, knob in self.knobs.items()} if inside else None
+
+    def check(self) -> None:
+        """Refuse a value that the model, the sampler or the training does not take before anything runs."""
+        first = {name: _ends(knob.dimension)[0] for name, knob in self.knobs.items()}
+        for name, knob in self.knobs.items():
+            for value in _ends(knob.dimension):
+                settings = self.settings({**first, name: value})
+                self.sampler(settings)
+                self.training(settings)
+
+
+def plan_of(
+    model: str | Callable[..., Any],
+    sampler: str | Sampler | None,
+    space: str | Written,
+    config: TrainConfig,
+) -> Plan:
+    """The plan for what the caller of ``tune`` gave, checked."""
+    make: Callable[..., Any] = model_class(model) if isinstance(model, str) else model
+    base = make()
+    if isinstance(sampler, str):
+        sampler = find_sampler(sampler)()
+    if not hasattr(base, "build"):
+        if sampler is not None:
+            raise SettingError(f"{type(base).__name__} has no steps and no sampler; leave out the sampler.")
+        law = None
+    else:
+        law = sampler or default_sampler(base, fitting(config, base))
+    names = _model_name(make), None if law is None else sampler_name(law)
+    written: Written = named_space(space, *names) if isinstance(space, str) else space
+    knobs = {name: _knob(name, value, make, law, fitting(config, base)) for name, value in written.items()}
+    plan = Plan(make, sampler, config, knobs, *names)
+    plan.check()
+    return plan
+
+
+def _knob(name: str, value: Any, make: Callable[..., Any], law: Sampler | None, config: TrainConfig) -> Knob:
+    """Where a name belongs: the model first, then the sampler, then the training."""
+    homes: dict[str, dict[str, Any]] = {
+        "model": {key: parameter.default for key, parameter in signature(make).parameters.items()},
+        "sampler": {} if law is None else {field.name: getattr(law, field.name) for field in fields(law)},
+        "training": {} if law is None else {flag: getattr(config, field) for flag, field in _TRAINING.items()},
+    }
+    for part, known in homes.items():
+        if name in known:
+            field = _TRAINING[name] if part == "training" else name
+            return Knob(part, field, _typed(parse_dimension(value), known[name]), known[name])
+    every = sorted({key for known in homes.values() for key in known})
+    raise SettingError(f"nothing here has a setting {name!r} to search; these can be: {', '.join(every) or 'none'}.")
+
+
+def _typed(dimension: Dimension, default: Any) -> Dimension:
+    """The dimension in the type of the setting's default: 1 is 1.0 for a real setting."""
+    if not isinstance(default, float):
+        return dimension
+    if isinstance(dimension, Range):
+        return Range(float(dimension.low), float(dimension.high), dimension.log)
+    return Choice(tuple(float(value) if isinstance(value, int) else value for value in dimension.values))
+
+
+def _ends(dimension: Dimension) -> tuple[Any, ...]:
+    return dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
+
+
+def default_sampler(model: Any, config: TrainConfig) -> Sampler:
+    """The sampler that a model is trained with unless another is named.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> default_sampler(vr.MF(), vr.TrainConfig())
+    VINS(beta=0.5, kappa=64, margin=1.0, shots=8, weight='log2')
+    """
+    own = getattr(model, "default_sampler", None)
+    law: Sampler = VINS() if own is None else own(config)
+    return law
+
+
+def _model_name(make: Callable[..., Any]) -> str:
+    inner = make.func if isinstance(make, partial) else make
+    name = getattr(inner, "__name__", "").lower()
+    return name if name in {known.lower() for known in model_names()} else _OWN
+
+
+def sampler_name(law: Sampler) -> str:
+    """The name of a sampler in the registry.
+
+    Examples
+    --------
+    >>> sampler_name(VINS())
+    'vins'
+    """
+    return next((name for name, kind in SAMPLERS.items() if type(law) is kind), _OWN)

@@ -1,0 +1,73 @@
+"""What a search found: the winner, and every trial."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from vitalrank.training.settings import TrainConfig
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings by what they are of; ``training`` has the names of :class:`vitalrank.TrainConfig`."""
+
+    model: dict[str, Any] = field(default_factory=dict)
+    sampler: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of settings that was tried."""
+
+    number: int
+    settings: Settings  # those that were searched
+    state: str  # "finished", "pruned" (given up early), "diverged" or "repeated" (settings that were tried before)
+    value: float | None  # the best on valid; of a pruned one, the best until then
+    epoch: int | None  # in which that was; None for a model without steps
+    epochs: int  # trained in all
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What :func:`vitalrank.tune` found; test was never read.
+
+    ``settings`` holds what was searched, as the winner has it; ``config`` all training settings of the winner, and
+    ``make_model`` and ``make_sampler`` make an unfitted model and a sampler with its settings.
+    """
+
+    metric: str
+    settings: Settings
+    value: float
+    epoch: int | None
+    trials: tuple[Trial, ...]
+    config: TrainConfig
+    make_model: Callable[[], Any] = field(repr=False)
+    make_sampler: Callable[[], Any] = field(repr=False)  # gives None for a model without one
+
+    def to_csv(self) -> str:
+        """The trials as a table, best first."""
+        rows = [dict(_cells(trial)) for trial in sorted(self.trials, key=_rank)]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue()
+
+
+def _rank(trial: Trial) -> tuple[bool, float, int]:
+    finished = trial.state == "finished"
+    return not finished, -(trial.value if trial.value is not None else -1.0), trial.number
+
+
+def _cells(trial: Trial) -> Iterator[tuple[str, Any]]:
+    for name in ("number", "state", "value", "epoch", "epochs", "seconds"):
+        yield name, getattr(trial, name)
+    for part in ("model", "sampler", "training"):
+        for name, value in getattr(trial.settings, part).items():
+            yield f"{part}.{name}", value

@@ -1,0 +1,175 @@
+"""Search spaces as data: the paper's grid, wider ranges, and what a person types."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vitalrank.errors import SettingError
+
+
+@dataclass(frozen=True)
+class Range:
+    """Every value from ``low`` to ``high``; whole numbers where the setting is one.
+
+    Examples
+    --------
+    >>> Range(1e-4, 0.2, log=True)
+    Range(low=0.0001, high=0.2, log=True)
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise SettingError(f"{self.low!r}..{self.high!r} is not a range; give two numbers, the lower one first.")
+        if self.log and self.low <= 0:
+            raise SettingError(f"{self.low!r}..{self.high!r}:log begins at or below 0; give a lower end above 0.")
+
+    def __contains__(self, value: Any) -> bool:
+        return isinstance(value, (int, float)) and self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low!r}..{self.high!r}{':log' if self.log else ''}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of these values.
+
+    Examples
+    --------
+    >>> Choice((16, 64, 128))
+    Choice(values=(16, 64, 128))
+    """
+
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        if not self.values or any(isinstance(value, (list, tuple, dict)) for value in self.values):
+            raise SettingError(f"{self.values!r} is not a choice; give at least one number or word.")
+        if len(set(map(repr, self.values))) < len(self.values):
+            raise SettingError(f"{self!s} names a value twice; give each once.")
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self.values
+
+    def __str__(self) -> str:
+        return ",".join(text_of(value) for value in self.values)
+
+
+Dimension = Range | Choice
+Space = Mapping[str, Dimension]
+
+# The paper's Section 6.1.4: what it searches for every model, and for each sampler. Where it names a value and no
+# search (LFM-D's 20 candidates, PRIS, IRGAN), nothing is searched.
+_PAPER_ALL: Space = {"dim": Choice((16, 64, 128)), "reg": Choice((0.0005, 0.001, 0.005, 0.01))}
+_BETA, _MARGIN, _RHO = Choice((0.25, 0.5, 0.75, 1.0)), Choice((1.0, 2.0, 3.0, 4.0)), Choice((0.01, 0.05, 0.1, 0.5))
+_PAPER: Mapping[str, Space] = {
+    "pop": {"beta": _BETA},
+    "aobpr": {"rho": _RHO},
+    "cml": {"candidates": Choice((10, 20))},
+    "sa": {"candidates": Choice((64, 128, 256))},
+    "dns": {"candidates": Choice((10, 20))},
+    "lfm-d": {"rho": _RHO},
+    "lfm-w": {"margin": _MARGIN},
+    "vins": {"beta": _BETA, "kappa": Choice((64, 128)), "margin": _MARGIN},
+}
+
+_WIDE_ALL: Space = {"dim": Choice((16, 32, 64, 128)), "reg": Range(1e-4, 0.3, log=True), "lr": Range(5e-4, 0.02, True)}
+_WIDE: Mapping[str, Space] = {
+    "pop": {"beta": Range(0.0, 1.0)},
+    "aobpr": {"rho": Range(0.005, 0.5, log=True)},
+    "cml": {"candidates": Range(4, 64, log=True), "margin": Range(0.25, 2.0)},
+    "pris": {"candidates": Range(2, 64, log=True), "proposal": Choice(("uniform", "popularity"))},
+    "sa": {"candidates": Range(16, 256, log=True), "temperature": Range(0.1, 10.0, log=True)},
+    "irgan": {"temperature": Range(0.05, 1.0, log=True)},
+    "dns": {"candidates": Range(2, 64, log=True)},
+    "lfm-d": {"candidates": Range(4, 128, log=True), "rho": Range(0.01, 0.5, log=True)},
+    "lfm-w": {"margin": Range(0.25, 4.0, log=True)},
+    "vins": {"beta": Range(0.0, 1.0), "kappa": Range(8, 256, log=True), "margin": Range(0.25, 4.0, log=True)},
+}
+# Models without steps have neither dim nor reg; both spaces are the same for them.
+_PLAIN: Mapping[str, Space] = {
+    "itemknn": {"neighbours": Choice((20, 50, 100, 200, 400)), "shrinkage": Choice((0.0, 10.0, 50.0, 200.0))},
+    "mostpopular": {},
+}
+SPACES: Mapping[str, tuple[Space, Mapping[str, Space]]] = {"paper": (_PAPER_ALL, _PAPER), "wide": (_WIDE_ALL, _WIDE)}
+
+
+def named_space(name: str, model: str, sampler: str | None) -> dict[str, Dimension]:
+    """The space of that name for a model and a sampler, by their names in the registries.
+
+    Examples
+    --------
+    >>> named_space("paper", "mf", "dns")["candidates"]
+    Choice(values=(10, 20))
+    """
+    if name not in SPACES:
+        raise SettingError(f"unknown space {name!r}; choose one of {', '.join(SPACES)}, or give ranges.")
+    if model in _PLAIN:
+        return dict(_PLAIN[model])
+    shared, by_sampler = SPACES[name]
+    return {**shared, **by_sampler.get(sampler or "", {})}
+
+
+_ENDS = re.compile(r"(?P<low>[^:,]+?)\.\.(?P<high>[^:,]+?)(?P<log>:log)?")
+
+
+def parse_dimension(value: str | Sequence[Any] | Dimension) -> Dimension:
+    """A dimension from what a person writes: ``"0..1"``, ``"1e-4..0.2:log"``, ``"16,32,64"`` or a list.
+
+    Examples
+    --------
+    >>> parse_dimension("1e-4..0.2:log")
+    Range(low=0.0001, high=0.2, log=True)
+    >>> parse_dimension("16,32,64"), parse_dimension([16, 32])
+    (Choice(values=(16, 32, 64)), Choice(values=(16, 32)))
+    """
+    if isinstance(value, (Range, Choice)):
+        return value
+    if not isinstance(value, str):
+        return Choice(tuple(value))
+    ends = _ENDS.fullmatch(value.strip())
+    if ends is None:
+        return Choice(tuple(parse_value(part) for part in value.split(",") if part.strip()))
+    low, high = parse_value(ends["low"]), parse_value(ends["high"])
+    if not all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in (low, high)):
+        raise SettingError(f"{value!r} is not a range; write it like 0..1, 1e-4..0.2:log or 16,32,64.")
+    return Range(low, high, ends["log"] is not None)
+
+
+def parse_value(text: str) -> Any:
+    """A number, true, false, none, or the word itself.
+
+    Examples
+    --------
+    >>> parse_value("8"), parse_value("none"), parse_value("log2")
+    (8, None, 'log2')
+    """
+    lowered = text.strip().lower()
+    if lowered == "none":
+        return None
+    try:
+        return json.loads(lowered)
+    except json.JSONDecodeError:
+        return text.strip()
+
+
+def text_of(value: Any) -> str:
+    """A value as :func:`parse_value` reads it.
+
+    Examples
+    --------
+    >>> text_of(None), text_of(True), text_of(0.5), text_of("log2")
+    ('none', 'true', '0.5', 'log2')
+    """
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value)

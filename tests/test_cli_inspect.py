@@ -1,0 +1,73 @@
+"""``inspect`` tells how a run was trained, epoch by epoch."""
+
+from __future__ import annotations
+
+import pytest
+
+import vitalrank as vr
+from commands import call, complaint, told
+from vitalrank import analysis
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A model whose draws were counted, and the folder of its run."""
+    folder = tmp_path_factory.mktemp("runs") / "a"
+    train, valid = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0).split_last(0.2)
+    sampler = analysis.Counted(vr.VINS(kappa=32))
+    model = vr.MF(dim=8)
+    model.held_out = {"valid": valid, "test": valid}
+    model.fit(train, sampler, valid=valid, epochs=9, lr=0.01, callbacks=[sampler.follow], checkpoint=folder)
+    return model, folder
+
+
+def text_of(capsys, folder):
+    assert call("inspect", folder) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_sampler_and_settings_are_named(trained, capsys):
+    model, folder = trained
+    found = told(capsys, "inspect", folder)
+    assert found["sampler"] == repr(vr.VINS(kappa=32))
+    assert found["training"]["lr"] == 0.01
+    assert found["best_epoch"] == model.history.best_epoch
+    text = text_of(capsys, folder)
+    assert "Trained with VINS(" in text
+    assert f"9 epochs, epoch {model.history.best_epoch} kept" in text
+    assert "lr 0.01" in text
+
+
+def test_epochs_are_shown_from_first_to_last(trained, capsys):
+    model, folder = trained
+    text = text_of(capsys, folder)
+    assert "epoch loss tries vanished in vain imbalance min / median / max ndcg@10" in text
+    for epoch in (1, 9):
+        record = model.history[epoch - 1]
+        assert f"{epoch} {record['loss']:.4f} {record['tries']:.1f}" in text
+        assert f"{record['imbalance']['median']:.3g} / {record['imbalance']['max']:.3g}" in text
+    assert [record["epoch"] for record in told(capsys, "inspect", folder)["history"]] == list(range(1, 10))
+
+
+def test_a_saved_model_does_not_know_its_sampler(trained, tmp_path, capsys):
+    model, _ = trained
+    model.save(tmp_path / "saved")
+    found = told(capsys, "inspect", tmp_path / "saved")
+    assert found["sampler"] is None
+    assert found["training"] is None
+    assert "not kept in this folder" in text_of(capsys, tmp_path / "saved")
+
+
+def test_a_run_is_drawn_on_a_page(trained, tmp_path, capsys):
+    _, folder = trained
+    assert call("inspect", folder, "--page", tmp_path / "page.html") == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "a reaches NDCG@10" in page
+    assert "VINS(beta=0.5, kappa=32" in page
+    assert "nothing to draw" not in page
+    assert "page.html" in capsys.readouterr().out
+
+
+def test_a_page_needs_a_test_part(tmp_path, capsys):
+    vr.MostPopular().fit(vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)).save(tmp_path / "p")
+    assert "holds out no test part" in complaint(capsys, "inspect", tmp_path / "p", "--page", tmp_path / "page.html")

@@ -1,0 +1,77 @@
+"""What a shell relies on: completion, exit codes, colours only where they are wanted, a quick start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from vitalrank.cli import options
+from vitalrank.models import model_names
+from vitalrank.samplers import SAMPLERS
+
+CODE = "import sys; sys.argv[0] = 'vitalrank'; from vitalrank.cli import main; main()"
+
+
+def shell(*words, **variables):
+    """A command in a process of its own."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    return subprocess.run(
+        [sys.executable, "-c", CODE, *words], capture_output=True, text=True, env={**kept, **variables}, check=False
+    )
+
+
+def completed(line, shell_name="bash"):
+    words = line.split(" ")
+    bash = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    fish = {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    return shell(**bash, **fish, _VITALRANK_COMPLETE=f"complete_{shell_name}").stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "offers"),
+    [
+        ("vitalrank tu", ["tune"]),
+        ("vitalrank fit --sampler lfm", ["lfm-d", "lfm-w"]),
+        ("vitalrank fit --model m", ["mf", "marank", "mostpopular"]),
+        ("vitalrank compare --samplers uni,v", ["uni,vins"]),
+        ("vitalrank tune --save", ["--save-config"]),
+    ],
+)
+def test_completion(line, offers):
+    assert completed(line).split() == offers
+
+
+def test_completion_of_other_shells():
+    assert "vins" in completed("vitalrank fit --sampler v", "zsh")
+    assert "vins" in completed("vitalrank fit --sampler v", "fish")
+    script = shell("--show-completion", "bash")
+    assert script.returncode == 0
+    assert "_VITALRANK_COMPLETE" in script.stdout
+
+
+def test_the_names_are_those_of_the_registries():
+    assert list(options.SAMPLERS) == list(SAMPLERS)
+    by_name = {name.lower() for name in model_names()} - {"torchrecommender"}  # needs modules, which have no flag
+    assert set(options.MODELS) == by_name
+
+
+def test_exit_codes():
+    """1, for a run that was interrupted, is tested with the commands that train."""
+    assert shell("--version").returncode == 0
+    assert shell("fit", "none.csv", "--out", "a").returncode == 2
+
+
+def test_colours():
+    assert "\x1b[1;31m" in shell("fly", FORCE_COLOR="1").stderr
+    assert "31m" not in shell("fly", FORCE_COLOR="1", NO_COLOR="1").stderr
+    assert "\x1b" not in shell("fly").stderr
+    assert "\x1b" not in shell("--help").stdout
+
+
+def test_help_loads_nothing_heavy():
+    code = CODE.replace("main()", "\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)")
+    done = subprocess.run([sys.executable, "-c", code, "tune", "--help"], capture_output=True, text=True, check=True)
+    assert not {"numpy", "numba", "pyarrow", "optuna", "torch"} & set(done.stderr.split())

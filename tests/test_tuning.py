@@ -1,0 +1,311 @@
+"""Tuning: the winner is what it says, a stopped study goes on as if it had not been, others join it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+import vitalrank as vr
+from vitalrank.errors import SettingError, StorageError, TrainingError
+from vitalrank.training import Trainer
+from vitalrank.tuning import Trial
+
+optuna = pytest.importorskip("optuna")
+
+from vitalrank.tuning import studies  # noqa: E402
+
+CONFIG = vr.TrainConfig(epochs=4, threads=1)
+RANGES = {"dim": [4, 8, 16], "beta": "0..1", "kappa": "2..32:log", "lr": "1e-3..0.1:log"}
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return vr.datasets.synthetic(users=80, items=60, interactions=1500, seed=0).split_last(0.2, valid=0.1)
+
+
+@pytest.fixture(scope="module")
+def tune(parts):
+    train, valid, _ = parts
+    return partial(vr.tune, train, valid, "mf", "vins", config=CONFIG)
+
+
+@pytest.fixture(scope="module")
+def whole(tune):
+    """A study that was never stopped."""
+    return tune(space=RANGES, trials=14)
+
+
+def told(tuned):
+    return [(trial.settings, trial.state, trial.value, trial.epoch, trial.epochs) for trial in tuned.trials]
+
+
+# ---------------------------------------------------------------------------------------------------- the winner
+
+
+def test_the_winner_trained_again_has_the_value_it_won_with(parts, whole):
+    train, valid, _ = parts
+    history = Trainer(whole.config, progress=False).fit(whole.make_model(), train, whole.make_sampler(), valid)
+    assert max(record["ndcg@10"] for record in history) == whole.value
+    assert history.best_epoch == whole.epoch
+
+
+def test_the_winner_is_the_best_of_the_finished(whole):
+    finished = [trial for trial in whole.trials if trial.state == "finished"]
+    assert whole.value == max(trial.value for trial in finished)
+    assert whole.settings in [trial.settings for trial in finished if trial.value == whole.value]
+    assert len(whole.trials) == 14
+
+
+def test_settings_lie_in_their_ranges_by_what_they_are_of(whole):
+    for trial in whole.trials:
+        assert trial.settings.model["dim"] in (4, 8, 16)
+        assert 0 <= trial.settings.sampler["beta"] <= 1
+        assert isinstance(trial.settings.sampler["kappa"], int)
+        assert 1e-3 <= trial.settings.training["lr"] <= 0.1
+    assert whole.config.lr == whole.settings.training["lr"]
+    assert whole.config.epochs == CONFIG.epochs
+
+
+def test_the_test_part_does_not_matter(parts, tune):
+    """Nothing but train and valid is given; the items of test are not seen either."""
+    train, valid, test = parts
+    tuned = tune(space={"dim": [4, 8]})
+    assert tuned.make_model().fit(train, epochs=1, progress=False).train.fingerprint != test.fingerprint
+    assert [trial.value for trial in tuned.trials] == [
+        max(
+            record["ndcg@10"]
+            for record in Trainer(CONFIG, progress=False).fit(
+                vr.MF(trial.settings.model["dim"]), train, vr.VINS(), valid
+            )
+        )
+        for trial in tuned.trials
+    ]
+
+
+def test_trials_as_a_table(whole):
+    lines = whole.to_csv().splitlines()
+    assert lines[0].startswith("number,state,value,epoch,epochs,seconds,model.dim,sampler.beta")
+    assert len(lines) == 15
+    assert float(lines[1].split(",")[2]) == whole.value
+
+
+# ---------------------------------------------------------------------------------------------------- what is tried
+
+
+def test_a_small_grid_is_tried_whole_and_once(tune):
+    tuned = tune(space={"dim": [4, 8], "beta": [0.0, 0.5, 1.0]}, trials=50, pruner="none")
+    points = {(trial.settings.model["dim"], trial.settings.sampler["beta"]) for trial in tuned.trials}
+    assert len(tuned.trials) == len(points) == 6
+    assert {trial.state for trial in tuned.trials} == {"finished"}
+
+
+def test_a_part_of_a_grid_has_no_point_twice(tune):
+    tuned = tune(space={"dim": [4, 8], "beta": [0.0, 0.5, 1.0], "kappa": [4, 8]}, trials=11, pruner="none")
+    assert len({str(trial.settings) for trial in tuned.trials}) == len(tuned.trials) == 11
+
+
+def test_the_settings_as_they_stand_come_first(tune):
+    first = tune(space="wide", trials=1).trials[0].settings
+    assert (first.model["dim"], first.training["lr"]) == (vr.MF().dim, CONFIG.lr)
+    assert first.sampler == {"beta": 0.5, "kappa": 64, "margin": 1.0}
+    first = tune(space={"beta": "0.6..1"}, trials=1).trials[0].settings  # where they do not lie in it, something else
+    assert 0.6 <= first.sampler["beta"] <= 1
+
+
+def test_settings_that_were_tried_are_not_trained_again(tune, tmp_path):
+    """As when two processes pick the same point at the same moment."""
+    same = {"space": {"dim": [4, 8]}, "storage": tmp_path / "study.journal"}
+    first = tune(**same, trials=1).trials[0]
+    study = optuna.load_study(study_name="mf-vins", storage=studies.kept_in(same["storage"]))
+    study.enqueue_trial({"dim": first.settings.model["dim"]})
+    news = []
+    again, other = tune(**same, trials=3, follow=lambda number, one: news.append((number, one))).trials[1:]
+    assert (again.state, again.value, again.settings) == ("repeated", first.value, first.settings)
+    assert other.state == "finished"
+    assert {number for number, one in news if isinstance(one, dict)} == {other.number}
+
+
+def test_a_trial_that_falls_behind_is_given_up(tune):
+    # Six good ones first: with lr 1e-6 nothing is learnt.
+    tuned = tune(
+        space={"lr": [1e-6, 0.01, 0.011, 0.012, 0.013, 0.014, 0.015, 0.016]},
+        config=vr.TrainConfig(epochs=12, threads=1),
+        seed=2,
+    )
+    slow = next(trial for trial in tuned.trials if trial.settings.training["lr"] == 1e-6)
+    assert slow.number >= 5
+    assert slow.state == "pruned"
+    assert slow.epochs < 12
+
+
+def test_a_trial_that_diverges_does_not_end_the_search(tune):
+    space = {"lr": [0.01, 1e6]}
+    tuned = tune(space=space, config=vr.TrainConfig(epochs=3, optimizer="sgd", batch=64))
+    assert sorted(trial.state for trial in tuned.trials) == ["diverged", "finished"]
+    assert tuned.settings.training["lr"] == 0.01
+    with pytest.raises(TrainingError, match="all 1 trials diverged"):
+        tune(space={"lr": [1e6]}, config=vr.TrainConfig(epochs=3, optimizer="sgd", batch=64))
+
+
+def test_models_without_steps_and_with_defaults_of_their_own(parts):
+    train, valid, _ = parts
+    tuned = vr.tune(train, valid, "itemknn", trials=3)
+    assert tuned.epoch is None
+    assert tuned.make_sampler() is None
+    assert tuned.value == vr.evaluate(tuned.make_model().fit(train), valid, at=10)["ndcg@10"]
+    pytest.importorskip("torch")
+    tuned = vr.tune(train, valid, "cml", space={"dim": [4]}, config=vr.TrainConfig(epochs=1))
+    assert (tuned.config.loss, tuned.config.margin) == ("hinge", 1.5)
+    assert tuned.make_sampler() == vr.samplers.CML(margin=1.5)
+
+
+def test_a_model_of_ones_own(parts):
+    train, valid, _ = parts
+    make = partial(vr.MF, bias=True)
+    tuned = vr.tune(train, valid, make, vr.VINS(kappa=8), space={"dim": [4, 8], "beta": [1.0]}, config=CONFIG)
+    assert tuned.make_model().bias
+    assert tuned.make_sampler() == vr.VINS(kappa=8, beta=1.0)
+
+
+# ---------------------------------------------------------------------------------------------------- going on
+
+
+def test_the_same_seed_gives_the_same_trials(tune, whole):
+    assert told(tune(space=RANGES, trials=14)) == told(whole)
+    assert told(tune(space=RANGES, trials=14, seed=1)) != told(whole)
+
+
+@pytest.mark.parametrize("file", ["study.db", "study.journal"])
+def test_a_study_goes_on_as_if_it_had_not_been_stopped(tune, whole, tmp_path, file):
+    storage = tmp_path / "deep" / file
+    tune(space=RANGES, trials=3, storage=storage)
+    assert told(tune(space=RANGES, trials=12, storage=storage)) == told(whole)[:12]
+
+
+def test_a_finished_study_is_not_trained_again(tune, whole, tmp_path):
+    storage = f"sqlite:///{tmp_path / 'study.db'}"
+    tune(space=RANGES, trials=3, storage=storage)
+    news = []
+    again = tune(space=RANGES, trials=3, storage=storage, follow=lambda number, one: news.append(one))
+    assert news == []
+    assert told(again) == told(whole)[:3]
+
+
+def test_ctrl_c_loses_the_running_trial_alone(tune, whole, tmp_path):
+    def stop(number, news):
+        if number == 3 and isinstance(news, dict):
+            raise KeyboardInterrupt
+
+    storage = tmp_path / "study.journal"
+    with pytest.raises(KeyboardInterrupt, match="3 of 14 trials are done"):
+        tune(space=RANGES, trials=14, storage=storage, follow=stop)
+    assert told(tune(space=RANGES, trials=14, storage=storage)) == told(whole)
+
+
+def test_a_killed_process_is_noticed(tune, whole, tmp_path):
+    """Its trial is still marked as running when the study goes on."""
+    storage = tmp_path / "study.journal"
+    tune(space=RANGES, trials=3, storage=storage)
+    done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    lost = optuna.load_study(study_name="mf-vins", storage=studies.kept_in(storage)).ask()
+    lost.set_user_attr("worker", f"{studies.worker_name().rpartition(':')[0]}:{int(done.stdout)}")
+    assert told(tune(space=RANGES, trials=14, storage=storage)) == told(whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"space": {"dim": [4, 8]}}, "space"),
+        ({"seed": 1}, "search seed"),
+        ({"config": vr.TrainConfig(epochs=5, threads=1)}, "epochs 4, not 5"),
+        ({"pruner": "none"}, "pruner"),
+    ],
+)
+def test_another_search_is_not_mixed_in(tune, tmp_path, change, part):
+    storage = tmp_path / "study.db"
+    same = {"space": {"dim": [4]}, "storage": storage}
+    tune(**same)
+    with pytest.raises(SettingError, match=part):
+        tune(**{**same, **change})
+    tune(**{**same, "study": "another", **change})  # under another name it may
+    tune(**{**same, "config": vr.TrainConfig(epochs=4, threads=2)})  # where it runs does not matter
+
+
+# ---------------------------------------------------------------------------------------------------- together
+
+
+def test_several_workers_share_a_study(tune, tmp_path):
+    finished = []
+    tuned = tune(
+        space=RANGES,
+        trials=9,
+        workers=3,
+        storage=tmp_path / "study.journal",
+        follow=lambda _, news: finished.append(news) if isinstance(news, Trial) else None,
+    )
+    assert len(tuned.trials) == len(finished) == 9
+    assert len({str(trial.settings) for trial in tuned.trials}) == 9
+
+
+def test_several_processes_share_a_study(tune, tmp_path):
+    code = (
+        "import sys, vitalrank as vr\n"
+        "log = vr.datasets.synthetic(users=80, items=60, interactions=1500, seed=0)\n"
+        "train, valid, _ = log.split_last(0.2, valid=0.1)\n"
+        "space = {'dim': [4, 8, 16], 'beta': '0..1'}\n"
+        "config = vr.TrainConfig(epochs=4, threads=1)\n"
+        "vr.tune(train, valid, 'mf', 'vins', space=space, trials=6, storage=sys.argv[1], config=config)\n"
+    )
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    same = {"space": {"dim": [4, 8, 16], "beta": "0..1"}, "storage": url}
+    tune(**same, trials=2)
+    with subprocess.Popen([sys.executable, "-c", code, url]) as other:
+        tune(**same, trials=6)
+    assert other.returncode == 0
+    assert 6 <= len(tune(**same, trials=6).trials) <= 7  # a trial that runs elsewhere is not waited for
+
+
+def test_an_error_of_one_worker_stops_the_others(tune):
+    def fail(number, news):
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        tune(space=RANGES, trials=50, workers=2, follow=fail)
+
+
+# ---------------------------------------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"trials": 0}, "trials is 0"),
+        ({"workers": 0}, "workers is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"pruner": "axe"}, "unknown pruner 'axe'"),
+    ],
+)
+def test_mistakes(tune, change, part):
+    with pytest.raises(SettingError, match=part):
+        tune(**change)
+
+
+def test_a_place_that_cannot_hold_a_study(tune, tmp_path):
+    (tmp_path / "file").write_text("")
+    for storage in (tmp_path / "file" / "study.db", "foo://bar", tmp_path):
+        with pytest.raises(StorageError, match=r"bar|file|test_a_place"):
+            tune(storage=storage)
+
+
+def test_without_optuna_it_says_what_to_install():
+    code = (
+        "import sys; sys.modules['optuna'] = None\n"
+        "import vitalrank as vr\n"
+        "try: vr.tune\n"
+        "except vr.SettingError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "tuning needs optuna: pip install 'vitalrank[tune]'.\n"
