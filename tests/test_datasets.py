@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,22 @@ def test_prepare_writes_a_clean_log(tmp_path: Path) -> None:
     log = vr.read(target)
     assert log.fingerprint == vr.read(raw, on_bad="skip").k_core(user=2, item=2).fingerprint
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.parquet", "raw.csv"]
+
+
+def test_a_preset_reads_and_filters_a_file_as_the_paper_does(tmp_path: Path) -> None:
+    """Yelp's review file: JSON lines with ids of its own names, filtered to the 10-core."""
+    core = [
+        {"user_id": f"u{u}", "business_id": f"b{b}", "date": f"2019-01-{1 + b:02d}"}
+        for u in range(10)
+        for b in range(10)
+    ]
+    rare = {"user_id": "lone", "business_id": "b0", "date": "2019-02-01"}
+    raw = tmp_path / "reviews.json"
+    raw.write_text("".join(json.dumps(row) + "\n" for row in [*core, rare]))
+    shape = datasets.prepare(raw, tmp_path / "yelp.parquet", preset="yelp")
+    assert (shape.users, shape.items, shape.observations) == (10, 10, 100)
+    with pytest.raises(vr.SettingError, match="No data set 'nope'"):
+        datasets.prepare(raw, tmp_path / "nope.parquet", preset="nope")
 
 
 def test_a_failed_preparation_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,11 +40,12 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Picture:
-    """Items as points in the plane, with their degree and class (0 top, 1 middle, 2 bottom)."""
+    """Items as points in the plane, with their degree, norm and class (0 top, 1 middle, 2 bottom)."""
 
     items: NDArray[np.int64]  # (n,) internal ids
     points: NDArray[np.float64]  # (n, 2)
     degree: NDArray[np.int64]  # (n,)
+    norm: NDArray[np.float64]  # (n,) of the vectors themselves
     degree_class: NDArray[np.int8]  # (n,)
     method: str  # "t-SNE" or "PCA"
 
@@ -153,7 +154,8 @@ def picture(model: DotRecommender, sample: int = 600, seed: int = 0, method: str
         raise SettingError("t-SNE needs scikit-learn and at least 8 items: pip install scikit-learn, or method='pca'.")
     points = _plane(vectors) if tsne is None else tsne(vectors, seed)
     band = degree_class(model.train)[shown]
-    return Picture(shown, points, model.train.item_degree[shown], band, "PCA" if tsne is None else "t-SNE")
+    degree, norm = model.train.item_degree[shown], np.linalg.norm(vectors, axis=1)
+    return Picture(shown, points, degree, norm, band, "PCA" if tsne is None else "t-SNE")
 
 
 def _nearest(vectors: NDArray[np.float32], asked: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -79,7 +79,8 @@ class Counted:
 
     Give it to ``fit`` as the sampler and its ``follow`` as a callback: each record of the history then has
     ``imbalance``, a dict with min, quartiles and max of the imbalance values counted in that epoch and, as
-    ``never``, the share of the items trained on that were no negative at all.
+    ``never``, the share of the items trained on that were no negative at all; and ``tries_sd``, the standard deviation
+    of the tries.
 
     Parameters
     ----------
@@ -117,4 +118,5 @@ class Counted:
         met = counts.positive > 0
         never = float(np.mean(counts.negative[met] == 0)) if met.any() else 0.0
         record["imbalance"] = {**summary(counted_imbalance(counts)), "never": never}
+        record["tries_sd"] = counts.tries_deviation
         counts.clear()

@@ -36,6 +36,9 @@ def get(name: Annotated[str, typer.Argument(help="A name from the list.")], cach
 def prepare(
     source: Annotated[str, typer.Argument(help="A file, or a name from the list.")],
     target: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
+    preset: Annotated[
+        str | None, typer.Option(help="Read and filter the file as this data set of the list, as the papers do.")
+    ] = None,
     user: Annotated[str | None, typer.Option(help="User column: name, or position from 0 without header.")] = None,
     item: Annotated[str | None, typer.Option(help="Item column.")] = None,
     time: Annotated[str | None, typer.Option(help="Time column.")] = None,
@@ -53,7 +56,9 @@ def prepare(
     columns = {"user": column(user), "item": column(item), "time": False if no_time else column(time)}
     given = {"sep": sep, "header": header, "on_bad": on_bad, **columns}
     options = {name: value for name, value in given.items() if value is not None}
-    shape = datasets.prepare(source, target, min_user=min_user, min_item=min_item, cache=cache, **options)
+    shape = datasets.prepare(
+        source, target, preset=preset, min_user=min_user, min_item=min_item, cache=cache, **options
+    )
     table = Table(title=str(target), box=None, show_header=False, title_justify="left")
     for label, value in shape.rows():
         table.add_row(label, value)

@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from typing import Any
 
+from vitalrank import __version__
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.samplers import Sampler
 from vitalrank.training.settings import TrainConfig
 
-_PACKAGES = ("vitalrank", "numpy", "scipy", "numba")
+_PACKAGES = ("numpy", "scipy", "numba")
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,21 @@ def facts_of(log: Interactions, config: TrainConfig, test: float, valid: float, 
         "split": {"test": test, "valid": valid},
         "training": training,
         "seeds": list(seeds),
-        "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in _PACKAGES}},
+        **surroundings(),
+    }
+
+
+def surroundings(*packages: str) -> dict[str, Any]:
+    """Versions, also of these packages, and the kind of machine; nothing that names it.
+
+    Examples
+    --------
+    >>> sorted(surroundings())
+    ['machine', 'versions']
+    """
+    versions = {name: metadata.version(name) for name in (*_PACKAGES, *packages)}
+    return {
+        "versions": {"python": platform.python_version(), "vitalrank": __version__, **versions},
         "machine": {"system": f"{platform.system()} {platform.machine()}", "cores": os.cpu_count()},
     }
 

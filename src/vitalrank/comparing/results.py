@@ -60,6 +60,9 @@ class Results:
 
         return to_markdown(self)
 
+    def _repr_markdown_(self) -> str:
+        return repr(self)
+
 
 def rank(outcomes: Sequence[Outcome], metric: str) -> tuple[Row, ...]:
     """Rows from outcomes, best first.

@@ -19,6 +19,7 @@ from vitalrank.comparing.outcomes import Outcome, read_outcome, write_outcome, w
 from vitalrank.comparing.planning import Entry, check, entries_of, facts_of, fitting, seeds_of, slug
 from vitalrank.comparing.results import Results
 from vitalrank.datasets import synthetic
+from vitalrank.devices import resolve
 from vitalrank.errors import SettingError, StorageError, VitalrankError
 from vitalrank.evaluation import evaluate
 from vitalrank.interactions import Interactions
@@ -31,8 +32,8 @@ PLAN = "comparison.json"
 _SHOWN = 400  # items of a picture
 
 
-# Told of each epoch (its record) and of each finished run (its outcome).
-Follower = Callable[[Entry, int, Record | Outcome], None]
+# Told of each epoch (its record), where a true answer stops the run, and of each finished run (its outcome).
+Follower = Callable[[Entry, int, Record | Outcome], bool | None]
 
 
 def run_comparison(
@@ -89,7 +90,7 @@ def run_comparison(
     entries = entries_of(samplers, models or {"mf": MF})
     chosen = seeds_of(seeds)
     check(entries, test, valid)
-    job = _Job(config, dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True)))
+    job = Job(config, dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True)))
     facts = facts_of(log, config, test, valid, chosen)
     store = None if out is None else _Store(Path(out), keep_models)
     if store is not None:
@@ -140,11 +141,25 @@ class _Store:
 
 
 @dataclass(frozen=True)
-class _Job:
-    """What all runs share."""
+class Job:
+    """What all runs share.
+
+    Parameters
+    ----------
+    config
+        Training settings, but for the seed.
+    parts
+        The log as ``train``, ``valid`` and ``test``; a valid part that is the test part is not left out of the lists.
+    counted
+        Count the draws for the imbalance values.
+    exact
+        Take the settings as they are, also where a model has a default of its own.
+    """
 
     config: TrainConfig
     parts: dict[str, Interactions]
+    counted: bool = True
+    exact: bool = False
 
     def run(self, entry: Entry, seed: int, store: _Store | None, follow: Follower | None, show: bool) -> Outcome:
         """The outcome of one run: read if it is finished, else trained and written."""
@@ -156,8 +171,8 @@ class _Job:
         if done is not None:
             return done
         model.held_out = {name: self.parts[name] for name in ("valid", "test")}
-        seconds = self._train(model, entry, seed, folder, follow)
-        outcome = self._measure(model, entry, seed, seconds, show)
+        seconds = self.train(model, entry, seed, folder, follow)
+        outcome = self.measure(model, entry, seed, seconds, show)
         if file is not None and folder is not None and store is not None:
             if store.keep_models and entry.sampler is None:
                 model.save(folder)
@@ -166,35 +181,41 @@ class _Job:
                 shutil.rmtree(folder, ignore_errors=True)
         return outcome
 
-    def _train(self, model: Any, entry: Entry, seed: int, folder: Path | None, follow: Follower | None) -> float:
+    def train(
+        self, model: Any, entry: Entry, seed: int, folder: Path | None = None, follow: Follower | None = None
+    ) -> float:
+        """Train the entry's model; returns the seconds of training."""
         if entry.sampler is None:
             began = time.perf_counter()
             model.fit(self.parts["train"])
             return time.perf_counter() - began
-        _warm_up(entry.make(), entry.sampler, self.config)
+        warm_up(entry.make(), entry.sampler, self.config)
         counted = Counted(entry.sampler)
 
-        def tell(record: Record, model: Any) -> None:
-            if follow is not None:
-                follow(entry, seed, record)
+        def tell(record: Record, model: Any) -> bool | None:
+            return None if follow is None else follow(entry, seed, record)
 
         trainer = Trainer(
-            replace(fitting(self.config, model), seed=seed),
-            callbacks=[counted.follow, tell],
+            replace(self.config if self.exact else fitting(self.config, model), seed=seed),
+            callbacks=[counted.follow, tell] if self.counted else [tell],
             checkpoint=folder,
             resume=folder is not None,
             progress=False,
         )
-        history = trainer.fit(model, self.parts["train"], counted, self.parts["valid"])
+        sampler = counted if self.counted else entry.sampler
+        history = trainer.fit(model, self.parts["train"], sampler, self.parts.get("valid"))
         return float(sum(record["seconds"] for record in history))
 
-    def _measure(self, model: Any, entry: Entry, seed: int, seconds: float, show: bool) -> Outcome:
+    def measure(self, model: Any, entry: Entry, seed: int, seconds: float, show: bool) -> Outcome:
+        """What the trained model scores on the test part."""
+        hidden = [] if self.parts["valid"] is self.parts["test"] else [self.parts["valid"]]
         metric, threads = self.config.metric, self.config.threads
         _, length = self.config.measure()
+        device = resolve(self.config.device) if isinstance(model, DotRecommender) else None
         result = evaluate(
-            model, self.parts["test"], at=length, exclude=self.parts["valid"], by="popularity", threads=threads
+            model, self.parts["test"], at=length, exclude=hidden, by="popularity", threads=threads, device=device
         )
-        found = inspect_model(model, length, exclude=[self.parts["valid"]], threads=threads)
+        found = inspect_model(model, length, exclude=hidden, threads=threads)
         history = getattr(model, "history", None)
         return Outcome(
             label=entry.label,
@@ -212,7 +233,7 @@ class _Job:
         )
 
 
-def _warm_up(model: Any, sampler: Sampler, config: TrainConfig) -> None:
+def warm_up(model: Any, sampler: Sampler, config: TrainConfig) -> None:
     """Let code be compiled before the clock runs: an epoch on a toy log."""
     toy = synthetic(users=60, items=50, interactions=600, seed=0)
     short = replace(fitting(config, model), epochs=1, schedule="constant")
@@ -227,5 +248,6 @@ def _picture(model: DotRecommender) -> dict[str, Any]:
         "items": [str(name) for name in model.train.item_ids[shown.items]],
         "points": shown.points.round(5).tolist(),
         "degree": shown.degree.tolist(),
+        "norm": shown.norm.round(5).tolist(),
         "degree_class": shown.degree_class.tolist(),
     }

@@ -119,6 +119,7 @@ def prepare(
     source: str | PathLike[str],
     target: str | PathLike[str],
     *,
+    preset: str | None = None,
     min_user: int | None = None,
     min_item: int | None = None,
     cache: str | PathLike[str] | None = None,
@@ -132,6 +133,9 @@ def prepare(
         A path, or a name from `catalogue`.
     target
         The Parquet file to write; it appears only when complete.
+    preset
+        A name from `catalogue` whose reading and filter apply to a file of one's own: ``"yelp"`` for the review file
+        that Yelp gives out, with the 10-core of the VINS paper.
     min_user, min_item
         Least rows per user and item (`Interactions.k_core`); None takes the data set's usual preparation, which for a
         plain file is none.
@@ -153,10 +157,10 @@ def prepare(
     >>> prepare(folder / "raw.csv", folder / "log.parquet").repeats
     1
     """
-    dataset = _named(source)
+    dataset = _named(source) if preset is None else _known(preset)
     usual = (0, 0) if dataset is None else dataset.core
     core = {"user": usual[0] if min_user is None else min_user, "item": usual[1] if min_item is None else min_item}
-    log = load(source, cache, **options)
+    log = load(source, cache, **(options if dataset is None else dataset.options | options))
     if any(core.values()):
         log = log.k_core(**core)
     write_log(log, target)

@@ -1,0 +1,153 @@
+"""``paper``: the tables and figures of the VINS paper on logs of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vitalrank.cli import options
+
+if TYPE_CHECKING:
+    from vitalrank.paper.units import Result, Unit
+
+
+def paper(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="table1 figure2 figure3 figure4 table2 table3 table4 table5 figure5 to figure9, variations or all."
+        ),
+    ],
+    data: Annotated[list[Path], typer.Option(metavar="LOG", help="A log; repeatable.")],
+    out: Annotated[Path, typer.Option(help="Folder for data, tables, figures and the page.")] = Path("runs/paper"),
+    work: Annotated[
+        Path | None, typer.Option(help="Folder of finished runs, shared by all experiments.", show_default="OUT/units")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Minutes: everything smaller; too small to conclude.")] = False,
+    seeds: Annotated[int | None, typer.Option(help="Runs of each contender.", show_default="5")] = None,
+    trials: Annotated[int | None, typer.Option(help="Settings tried for each contender.", show_default="12")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Most epochs of a run.", show_default="150")] = None,
+    patience: options.Patience = None,
+    valid_every: Annotated[int | None, typer.Option(help="Epochs between two evaluations.", show_default="2")] = None,
+    protocol: Annotated[
+        str, typer.Option(help="valid, or paper: settings and epoch picked on test, as the paper does.")
+    ] = "valid",
+    contenders: Annotated[
+        str | None, typer.Option(help="Names with commas, such as uni,dns,lfm-w,vins.", show_default="all")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SETTING=VALUE", help="Of the study: dim=32, model_trials=2, ...; repeatable."),
+    ] = None,
+    min_user: Annotated[int | None, typer.Option(help="Least rows per user.", show_default="by the log's name")] = None,
+    min_item: Annotated[int | None, typer.Option(help="Least rows per item.", show_default="by the log's name")] = None,
+    workers: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
+    timed_workers: Annotated[int, typer.Option(help="Runs side by side while time is measured.")] = 1,
+    budget_seconds: Annotated[float | None, typer.Option(help="Begin nothing new after so long.")] = None,
+    run_seconds: Annotated[float | None, typer.Option(help="Longest training of one run.")] = None,
+    device: options.Device = "cpu",
+    json: options.Json = False,
+) -> None:
+    """Reproduce a table or figure of the paper, or all, on these logs.
+
+    Every contender is tuned with the same number of trials, then run with several seeds. The same command again goes
+    on where it was stopped.
+    """
+    from vitalrank.cli.choices import print_json
+    from vitalrank.devices import resolve
+    from vitalrank.paper.lab import Lab
+    from vitalrank.paper.logs import Source
+    from vitalrank.paper.registry import find_experiments
+    from vitalrank.paper.running import run_paper
+    from vitalrank.paper.store import Store
+
+    given = {
+        "seeds": seeds, "trials": trials, "epochs": epochs, "patience": patience, "valid_every": valid_every,
+        "protocol": protocol, "workers": workers, "timed_workers": timed_workers, "budget_seconds": budget_seconds,
+        "run_seconds": run_seconds, "device": resolve(device),
+    }  # fmt: skip
+    experiments = find_experiments(name)
+    sources = [Source.of(path, min_user, min_item) for path in data]
+    study = _study(quick, {key: value for key, value in given.items() if value is not None}, settings or [])
+    with _follower(quiet=json) as tell:
+        lab = Lab(sources, study, Store(work or out / "units"), _contenders(contenders), tell)
+        written = run_paper(experiments, lab, out, _command(name, data, contenders, quick, study))
+    if json:
+        print_json({"out": str(out), "files": [path.name for path in written]})
+    else:
+        typer.echo(f"{len(written)} files in {out}; start with {out / 'index.md'}.")
+
+
+def _study(quick: bool, given: dict[str, Any], written: list[str]) -> Any:
+    from vitalrank.cli.choices import make
+    from vitalrank.paper.settings import StudySettings
+
+    whole = StudySettings.quick(**given) if quick else StudySettings(**given)
+
+    def changed(**changes: Any) -> StudySettings:
+        from dataclasses import replace
+
+        return replace(whole, **changes)
+
+    changed.__signature__ = _signature(StudySettings)  # type: ignore[attr-defined]
+    return make(changed, "a study", written)
+
+
+def _signature(kind: Any) -> Any:
+    from inspect import signature
+
+    return signature(kind)
+
+
+def _contenders(names: str | None) -> tuple[str, ...]:
+    from vitalrank.errors import SettingError
+    from vitalrank.paper.contenders import CONTENDERS
+
+    if names is None:
+        return tuple(CONTENDERS)
+    chosen = tuple(name.strip() for name in names.split(",") if name.strip())
+    for name in chosen:
+        if name not in CONTENDERS:
+            raise SettingError(f"unknown contender {name!r}; choose from {', '.join(CONTENDERS)}.")
+    return chosen
+
+
+def _command(name: str, data: list[Path], contenders: str | None, quick: bool, study: Any) -> str:
+    """What repeats the study, without places on this machine or its size."""
+    from dataclasses import asdict
+
+    from vitalrank.paper.settings import MACHINE, StudySettings
+
+    usual = asdict(StudySettings.quick() if quick else StudySettings())
+    changed = {key: value for key, value in asdict(study).items() if key not in MACHINE and value != usual[key]}
+    parts = [f"vitalrank paper {name}", *(f"--data {path.name}" for path in data), *(["--quick"] if quick else [])]
+    parts += [f"--contenders {contenders}"] if contenders else []
+    return " ".join([*parts, *(f"--set {key}={value}" for key, value in changed.items())])
+
+
+@contextmanager
+def _follower(quiet: bool) -> Iterator[Callable[[Unit, Result, int], None] | None]:
+    """A line on stderr for each finished run."""
+    if quiet:
+        yield None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+
+    def tell(unit: Unit, result: Result, waiting: int) -> None:
+        value = result.get("value")
+        told = result.get("error") or ("" if value is None else f"{value:.4f} on valid")
+        name = f"{unit.source.name}, {unit.contender.label}, {unit.kind}, seed {unit.seed}"
+        console.print(f"{name}: {told} ({waiting} waiting)", highlight=False, soft_wrap=True)
+
+    yield tell
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command()(paper)

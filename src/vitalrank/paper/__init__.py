@@ -1,0 +1,8 @@
+"""The paper's tables and figures on logs of one's own: one experiment per name, resumable, told with its settings."""
+
+from __future__ import annotations
+
+from vitalrank.paper.logs import Source
+from vitalrank.paper.settings import StudySettings
+
+__all__ = ["Source", "StudySettings"]

@@ -1,0 +1,234 @@
+"""How each claim of the paper is checked against the data, log by log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from vitalrank.comparing.tables import p_text
+from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.experiment import Data
+from vitalrank.paper.markdown import percent
+
+Results = Mapping[str, Data]
+SIGNIFICANT = 0.05
+_CLOSE = 0.99  # of the best: good enough
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one log says."""
+
+    log: str
+    held: bool
+    said: str
+
+
+def _logs(results: Results, name: str) -> Iterator[tuple[str, Data]]:
+    yield from ((log, found) for log, found in results[name]["logs"].items() if found)
+
+
+# --------------------------------------------------------------------------------------- Sections 3 and 4: analysis
+
+
+def theorem1(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "figure2"):
+        # At beta 1 the value is c / (|E| - d): it still grows with d.
+        yield Finding(log, min(found["ordered"]) == 1.0, f"{min(found['ordered']):.0%} of the steps in order")
+
+
+def under_sampled(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "figure2"):
+        first, last = ((found["min"][place], found["max"][place]) for place in (0, -1))
+        held = first[0] < 1 < first[1] and last[0] > first[0] and last[1] < first[1]
+        yield Finding(
+            log, held, f"{first[0]:.2g} to {first[1]:.3g} at beta 0, {last[0]:.2g} to {last[1]:.3g} at beta 1"
+        )
+
+
+def norms(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "figure3"):
+        if "uni" in found:
+            value = found["uni"]["norm_correlation"]["mean"]
+            yield Finding(log, value > 0, f"Spearman {value:+.2f}")
+
+
+def clustering(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "figure3"):
+        if {"uni", "vins"} <= found.keys():
+            uni, vins = (found[name]["clustering"]["mean"] for name in ("uni", "vins"))
+            yield Finding(log, 0 < uni > vins, f"Uniform {uni:.2f}, VINS {vins:.2f} (0 chance, 1 perfect)")
+
+
+def vanishing(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "figure3"):
+        if {"uni", "vins"} <= found.keys():
+            uni, vins = (found[name]["vanished"]["mean"] for name in ("uni", "vins"))
+            yield Finding(log, uni > vins, f"Uniform {uni:.0%}, VINS {vins:.0%} of the positives")
+
+
+def psi_falls(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "figure4"):
+        falls = bool(np.all(np.diff(found["psi"]) < 0))
+        yield Finding(log, falls, f"psi from {found['psi'][0]:.1f} at rank 1 to {found['psi'][-1]:.2f} at the last")
+
+
+def error_of_high_ranks(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "figure4"):
+        off = found["ranks_off"]
+        peak = int(np.argmax(off))
+        said = (
+            f"the ratio psi is largest at the top ({found['psi'][0]:.1f}); in ranks the error is {off[0]:.1f} there "
+            f"and {off[peak]:,.0f} at rank {found['rank'][peak]:,.0f}"
+        )
+        yield Finding(log, off[0] == min(off[: peak + 1]) and found["psi"][0] <= found["psi"][peak], said)
+
+
+# --------------------------------------------------------------------------------------- Section 5: RQ1
+
+
+def calmer(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "figure5"):
+        others = [name for name in found if name not in ("uni",) and not CONTENDERS[name].beyond]
+        if "uni" in found and others:
+            uni = found["uni"]
+            calm = [found[n]["max"][-1] <= uni["max"][-1] and found[n]["min"][-1] >= uni["min"][-1] for n in others]
+            yield Finding(log, 2 * sum(calm) > len(others), f"{sum(calm)} of {len(others)}")
+
+
+def ours_inside(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "figure5"):
+        if {"uni", "vins"} <= found.keys():
+            (low, high), (base_low, base_high) = (
+                (found[name]["min"][-1], found[name]["max"][-1]) for name in ("vins", "uni")
+            )
+            said = f"VINS {low:.2g} to {high:.3g}, Uniform {base_low:.2g} to {base_high:.3g}"
+            yield Finding(log, low >= base_low and high <= base_high, said)
+
+
+def smallest_is_larger(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "figure6"):
+        others = [name for name in found if name not in ("vins", "pop") and not CONTENDERS[name].beyond]
+        if "vins" in found and others:
+            above = [name for name in others if found[name]["min"][-1] > found["vins"]["min"][-1]]
+            said = "none is above" if not above else "above it: " + ", ".join(CONTENDERS[name].label for name in above)
+            yield Finding(log, not above, said)
+
+
+def better_than_uniform(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "table2"):
+        order = [name for name in found["order"] if not CONTENDERS[name].beyond and name not in ("itemknn",)]
+        if "uni" in order:
+            place = order.index("uni")
+            yield Finding(log, 2 * place > len(order) - 1, f"{place} of {len(order) - 1}")
+
+
+# --------------------------------------------------------------------------------------- Section 5: RQ2
+
+
+def top_two(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "table2"):
+        order = [name for name in found["order"] if not CONTENDERS[name].beyond]
+        if {"lfm-w", "vins"} <= set(order):
+            said = ", ".join(CONTENDERS[name].label for name in order[:3])
+            yield Finding(log, set(order[:2]) == {"lfm-w", "vins"}, f"first three: {said}")
+
+
+def against(other: str) -> Callable[[Results], Iterator[Finding]]:
+    """VINS better than another one, and by more than luck."""
+
+    def check(results: Results) -> Iterator[Finding]:
+        for log, found in _logs(results, "table2"):
+            name = found.get(other, other)
+            gain = found["ours_against"].get(name)
+            if gain is not None:
+                value = gain["relative"]["ndcg@10"]
+                said = f"{percent(value)} over {CONTENDERS[name].label}, p {p_text(gain['p'])}"
+                yield Finding(log, value > 0 and gain["p"] < SIGNIFICANT, said)
+
+    return check
+
+
+def first(order: str, beyond: bool) -> Callable[[Results], Iterator[Finding]]:
+    def check(results: Results) -> Iterator[Finding]:
+        for log, found in _logs(results, "table2"):
+            ranked = [name for name in found[order] if beyond or not CONTENDERS[name].beyond]
+            if "vins" in ranked:
+                place = ranked.index("vins") + 1
+                said = f"place {place} of {len(ranked)}, first {CONTENDERS[ranked[0]].label}"
+                yield Finding(log, place == 1, said)
+
+    return check
+
+
+def training_time(most: float) -> Callable[[Results], Iterator[Finding]]:
+    """Seconds of whole trainings, VINS over LFM-W."""
+
+    def check(results: Results) -> Iterator[Finding]:
+        for log, found in _logs(results, "table2"):
+            ours, theirs = (found["rows"].get(name, {}).get("training_seconds") for name in ("vins", "lfm-w"))
+            if ours and theirs:
+                ratio = ours["mean"] / theirs["mean"]
+                yield Finding(log, ratio <= most, f"{ratio:.2f}")
+
+    return check
+
+
+def fewer_tries(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "table3"):
+        shared = [epoch for epoch in found.get("vins", {}) if epoch in found.get("lfm-w", {})]
+        if shared:
+            ours, theirs = (found[name][shared[-1]]["mean"] for name in ("vins", "lfm-w"))
+            yield Finding(log, ours < theirs, f"{ours:.1f} against {theirs:.1f} at epoch {shared[-1]}")
+
+
+def time_saved(least: float) -> Callable[[Results], Iterator[Finding]]:
+    def check(results: Results) -> Iterator[Finding]:
+        for log, found in _logs(results, "table4"):
+            if {"lfm-w", "vins"} <= found.keys():
+                saved = 1 - found["vins"]["seconds"] / found["lfm-w"]["seconds"]
+                yield Finding(log, saved >= least, f"{saved:.0%} of LFM-W's seconds saved")
+
+    return check
+
+
+def dear(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "table4"):
+        if "lfm-w" in found and found["lfm-w"]["relative"] is not None:
+            times = found["lfm-w"]["relative"]
+            yield Finding(log, times > 10, f"LFM-W takes {times:.1f} times Uniform's seconds")
+
+
+def small_buffer(results: Results) -> Iterator[Finding]:
+    for log, found in _logs(results, "table5"):
+        reached = {}
+        for name in ("vins", "lfm-w"):
+            values = {int(size): cell["ndcg@10"]["mean"] for size, cell in found.get(name, {}).items()}
+            if 64 in values and 1024 in values:
+                reached[name] = values[64] / max(values.values())
+        if len(reached) == 2:
+            said = f"with 64 slots VINS reaches {reached['vins']:.1%} of its best, LFM-W {reached['lfm-w']:.1%}"
+            yield Finding(log, reached["vins"] >= _CLOSE and reached["vins"] > reached["lfm-w"], said)
+
+
+# --------------------------------------------------------------------------------------- Section 5: RQ3
+
+
+def deep(quantity: str, held: Callable[[float], bool], word: str) -> Callable[[Results], Iterator[Finding]]:
+    """VINS over LFM-W with FPMC and MARank, as a ratio."""
+
+    def check(results: Results) -> Iterator[Finding]:
+        shared = next(name for name in ("figure9", "figure8", "figure7") if name in results)  # all have the same data
+        for log, found in _logs(results, shared):
+            ratios = {
+                model: found[model]["vins"][quantity]["mean"] / found[model]["lfm-w"][quantity]["mean"]
+                for model in ("fpmc", "marank")
+                if {"lfm-w", "vins"} <= found.get(model, {}).keys()
+            }
+            if ratios:
+                said = ", ".join(f"{model} {ratio:.2f}" for model, ratio in ratios.items())
+                yield Finding(log, all(map(held, ratios.values())), f"VINS over LFM-W in {word}: {said}")
+
+    return check

@@ -1,0 +1,89 @@
+"""Who is compared: the paper's twelve, what came after, and the space each is tuned over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vitalrank.samplers import AOBPR, CML, DNS, IRGAN, LFMD, LFMW, PRIS, SA, VINS, Popularity, Sampler, Uniform
+from vitalrank.tuning.spaces import Choice, Dimension, Range, named_space
+
+Space = Mapping[str, Dimension]
+
+# The same for every sampler with MF. The library's L2 is per occurrence in a batch, so the paper's values are no guide.
+STEPS: Space = {"reg": Range(0.01, 0.15, log=True), "lr": Range(0.0015, 0.006, log=True)}
+DEEP_STEPS: Space = {"reg": Range(0.0003, 0.03, log=True), "lr": Range(0.0007, 0.004, log=True)}
+# L2 counts every occurrence: with k negatives a positive there are k times as many.
+MANY: Space = {**STEPS, "reg": Range(0.0003, 0.05, log=True)}
+MARGIN = Range(0.4, 2.0, log=True)  # of LFM-W and VINS alike
+
+
+def _own(sampler: str, **changes: Dimension) -> Space:
+    """What the sampler alone has to be tuned, from the wide space of the library."""
+    wide = named_space("wide", "mf", sampler)
+    own = {name: wide[name] for name in wide if name not in ("dim", "reg", "lr")}
+    return {**STEPS, **own, **changes}
+
+
+_VINS: Space = _own("vins", beta=Choice((0.25, 0.5, 0.75, 1.0)), kappa=Choice((64, 128)), margin=MARGIN)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model trained with a sampler, and what is searched for it."""
+
+    name: str
+    label: str
+    sampler: Sampler | None
+    space: Space
+    model: str = "mf"
+    training: Mapping[str, Any] = field(default_factory=dict)  # fixed
+    beyond: bool = False  # not in the paper
+    rank: int = 1  # lower ones are run first
+    cost: float = 1.0  # of an epoch, roughly, to start the longest first
+
+    def with_model(self, model: str) -> Contender:
+        """The same sampler with another model."""
+        space = {**self.space, **DEEP_STEPS}
+        return replace(self, name=f"{model} {self.name}", model=model, space=space, rank=3, cost=20 * self.cost)
+
+
+_ALL = (
+    Contender("itemknn", "Item-KNN", None, named_space("paper", "itemknn", None), model="itemknn", cost=0.1),
+    Contender("uni", "Uni", Uniform(), STEPS, rank=0),
+    Contender("pop", "POP", Popularity(), _own("pop")),
+    Contender("aobpr", "AOBPR", AOBPR(), _own("aobpr"), cost=2),
+    Contender(
+        "cml", "CML", CML(), {"lr": Range(0.001, 0.02, log=True), "candidates": Choice((10, 20))}, model="cml",
+        rank=2, cost=8,
+    ),
+    Contender(
+        "pris", "PRIS", PRIS(),
+        _own("pris", **MANY, candidates=Choice((5, 10, 20)), proposal=Choice(("uniform", "popularity"))),
+        rank=2, cost=6,
+    ),
+    Contender("sa", "SA", SA(), _own("sa", **MANY, candidates=Choice((64, 128, 256))), rank=2, cost=8),
+    Contender("irgan", "IRGAN", IRGAN(), STEPS, model="irgan", rank=4, cost=100),
+    Contender("dns", "DNS", DNS(), _own("dns", candidates=Range(4, 64, log=True)), rank=0, cost=2),
+    Contender("lfm-d", "LFM-D", LFMD(), _own("lfm-d", candidates=Range(8, 64, log=True)), cost=2),
+    Contender("lfm-w", "LFM-W", LFMW(), _own("lfm-w", margin=MARGIN), rank=0, cost=4),
+    Contender("vins", "VINS", VINS(), _VINS, rank=0, cost=3),
+    Contender(
+        "dns-top", "DNS(M, N)", DNS(), _own("dns", candidates=Range(8, 64, log=True), top=Choice((2, 4, 8))),
+        beyond=True, cost=2,
+    ),
+    Contender(
+        "softmax", "sampled softmax", Uniform(), {**MANY, "negatives": Choice((64, 128, 256))},
+        training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
+    ),
+    Contender(
+        "softmax-pop", "softmax, negatives as in a batch", Popularity(beta=1.0),
+        {**MANY, "negatives": Choice((64, 128, 256))},
+        training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
+    ),
+    Contender("vins-exact", "VINS, exact draws", VINS(shots=None), _VINS, beyond=True, cost=3),
+    Contender("vins-harmonic", "VINS, WARP's weight", VINS(weight="harmonic"), _VINS, beyond=True, rank=2, cost=3),
+    Contender("vins-plain", "VINS, no weight", VINS(weight="none"), _VINS, beyond=True, rank=2, cost=3),
+)  # fmt: skip
+CONTENDERS: Mapping[str, Contender] = {contender.name: contender for contender in _ALL}

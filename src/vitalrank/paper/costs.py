@@ -1,0 +1,200 @@
+"""Table 4, Table 5 and Figures 7 to 9: time, buffers, and other models; and VINS with one thing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from vitalrank.comparing.outcomes import Outcome
+from vitalrank.paper.contenders import CONTENDERS, Contender
+from vitalrank.paper.experiment import Data, mean_and_spread
+from vitalrank.paper.lab import Lab
+from vitalrank.paper.logs import Source
+from vitalrank.paper.quality import SEARCHERS
+from vitalrank.paper.scheduling import Goal
+from vitalrank.paper.units import Unit
+
+BUFFERS = (8, 16, 32, 64, 128, 1024)
+MODELS = ("mf", "fpmc", "marank")
+MODEL_SAMPLERS = ("uni", "dns", "lfm-w", "vins")
+TIMED_SEED = 0
+
+
+# ------------------------------------------------------------------------------------------------- Table 4
+
+
+def timed_goals(lab: Lab) -> list[Goal]:
+    """Time the samplers whose settings are known."""
+    pairs = [pair for source in lab.sources for pair in _timed_units(lab, source)]
+    return [Goal([unit], contender.rank) for contender, unit in pairs]
+
+
+def _timed_units(lab: Lab, source: Source) -> Iterator[tuple[Contender, Unit]]:
+    for contender in lab.chosen:
+        unit = lab.varied("timed", source, contender, TIMED_SEED) if contender.sampler is not None else None
+        if unit is not None:
+            yield contender, unit
+
+
+def seconds_per_epoch(lab: Lab) -> Data:
+    """Table 4: seconds of an epoch, and how many times Uniform's they are."""
+    logs: Data = {}
+    for source in lab.sources:
+        rows: Data = {}
+        for contender, unit in _timed_units(lab, source):
+            told = (lab.store.read(unit) or {}).get("seconds") or []
+            if told:
+                # The first epoch also warms caches.
+                rows[contender.name] = {
+                    "label": contender.label,
+                    "beyond": contender.beyond,
+                    "seconds": float(np.mean(told[1:] or told)),
+                    "whole_training": _seconds_of_epochs(lab.outcomes(source, contender)),
+                }
+        base = rows.get("uni")
+        for row in rows.values():
+            row["relative"] = row["seconds"] / base["seconds"] if base else None
+        logs[source.name] = rows
+    return {"logs": logs, "workers": lab.settings.timed_workers, "epochs": lab.settings.timed_epochs}
+
+
+def _seconds_of_epochs(runs: Sequence[Outcome]) -> Data | None:
+    """Seconds of an epoch in whole trainings, which run beside others and are counted."""
+    return mean_and_spread([float(np.mean([record["seconds"] for record in run.records])) for run in runs])
+
+
+# ------------------------------------------------------------------------------------------------- Table 5
+
+
+def buffer_goals(lab: Lab) -> list[Goal]:
+    """LFM-W and VINS with every buffer size."""
+
+    def goal(source: Source, contender: Contender) -> Goal:
+        return lab.after_tuning(
+            source, contender, lambda: [unit for size in BUFFERS for unit in _sized(lab, source, contender, size)]
+        )
+
+    return [goal(source, CONTENDERS[name]) for source in lab.sources for name in lab.among(SEARCHERS)]
+
+
+def _sized(lab: Lab, source: Source, contender: Contender, size: int) -> list[Unit]:
+    seeds = range(min(lab.settings.buffer_seeds, lab.settings.seeds))
+    units = [lab.varied("final", source, contender, seed, kappa=size) for seed in seeds]
+    return [unit for unit in units if unit is not None]
+
+
+def by_buffer(lab: Lab) -> Data:
+    """Table 5: F1 and NDCG of LFM-W and VINS by the size of the buffer."""
+    logs: Data = {}
+    for source in lab.sources:
+        logs[source.name] = {}
+        for name in lab.among(SEARCHERS):
+            found = {}
+            for size in BUFFERS:
+                units = _sized(lab, source, CONTENDERS[name], size)
+                runs = [run for run in map(lab.store.outcome, units) if run is not None]
+                if runs:
+                    found[str(size)] = {
+                        "f1@10": mean_and_spread([run.metrics["f1@10"] for run in runs]),
+                        "ndcg@10": mean_and_spread([run.metrics["ndcg@10"] for run in runs]),
+                        "tries": mean_and_spread([run.tries for run in runs if run.tries is not None]),
+                    }
+            logs[source.name][name] = found
+    return {"logs": logs, "sizes": list(BUFFERS)}
+
+
+# ------------------------------------------------------------------------------------------------- Figures 7 to 9
+
+
+def _with_models(lab: Lab) -> Iterator[tuple[str, str, Contender]]:
+    for model in MODELS:
+        for name in lab.among(MODEL_SAMPLERS):
+            contender = CONTENDERS[name]
+            yield model, name, contender if model == "mf" else contender.with_model(model)
+
+
+def model_goals(lab: Lab) -> list[Goal]:
+    """Tune and run every model with a few samplers."""
+    return [lab.study(source, contender) for source in lab.sources for _, _, contender in _with_models(lab)]
+
+
+def by_model(lab: Lab) -> Data:
+    """Figures 7 to 9: seconds of an epoch, F1 and NDCG by model and sampler."""
+    logs: Data = {}
+    for source in lab.sources:
+        logs[source.name] = {model: {} for model in MODELS}
+        for model, name, contender in _with_models(lab):
+            runs = lab.outcomes(source, contender)
+            if runs:
+                logs[source.name][model][name] = {
+                    "label": contender.label,
+                    "seconds": _seconds_of_epochs(runs),
+                    "training_seconds": mean_and_spread([run.seconds for run in runs]),
+                    "f1@10": mean_and_spread([run.metrics["f1@10"] for run in runs]),
+                    "ndcg@10": mean_and_spread([run.metrics["ndcg@10"] for run in runs]),
+                }
+    return {"logs": logs}
+
+
+# ------------------------------------------------------------------------------------------------- variations
+
+SAMPLER_CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("beta 0 (uniform draws)", {"beta": 0.0}),
+    ("beta 0.25", {"beta": 0.25}),
+    ("beta 0.5", {"beta": 0.5}),
+    ("beta 0.75", {"beta": 0.75}),
+    ("beta 1", {"beta": 1.0}),
+    ("margin 0.5", {"margin": 0.5}),
+    ("margin 1", {"margin": 1.0}),
+    ("margin 2", {"margin": 2.0}),
+    ("margin 4", {"margin": 4.0}),
+    ("no weight", {"weight": "none"}),
+    ("WARP's weight", {"weight": "harmonic"}),
+    ("1 shot", {"shots": 1}),
+    ("exact draws", {"shots": None}),
+)
+REG_FACTORS = (0.5, 2.0)
+
+
+def _variations(lab: Lab, source: Source) -> Iterator[tuple[str, list[Unit]]]:
+    """Names and units: the tuned VINS as it is, then with one thing changed."""
+    ours, seeds = CONTENDERS["vins"], range(lab.settings.variation_seeds)
+    best = lab.best(source, ours)
+    if best is None:
+        return
+    reg = float(best[0].training["reg"])
+    changes = [("as tuned", "sampler", {}), *((name, "sampler", change) for name, change in SAMPLER_CHANGES)]
+    changes += [(f"reg times {factor:g}", "training", {"reg": float(f"{reg * factor:.3g}")}) for factor in REG_FACTORS]
+    for name, part, change in changes:
+        units = [lab.varied("trial", source, ours, seed, part, **change) for seed in seeds]
+        yield name, [unit for unit in units if unit is not None]
+
+
+def variation_goals(lab: Lab) -> list[Goal]:
+    """VINS with one setting changed at a time."""
+
+    def goal(source: Source) -> Goal:
+        return lab.after_tuning(
+            source, CONTENDERS["vins"], lambda: [unit for _, units in _variations(lab, source) for unit in units], 3
+        )
+
+    return [goal(source) for source in lab.sources if lab.among(("vins",))]
+
+
+def by_variation(lab: Lab) -> Data:
+    """NDCG@10 on valid of VINS with one setting changed."""
+    logs: Data = {}
+    for source in lab.sources:
+        rows: Data = {}
+        for name, units in _variations(lab, source):
+            results = [lab.store.read(unit) for unit in units]
+            values = [result["value"] for result in results if result is not None and result["value"] is not None]
+            if values:
+                rows[name] = mean_and_spread(values)
+        base = rows.get("as tuned")
+        for row in rows.values():
+            row["relative"] = row["mean"] / base["mean"] - 1 if base else None
+        logs[source.name] = rows
+    return {"logs": logs}

@@ -1,0 +1,59 @@
+"""What an experiment is: what it needs run, the data it makes of that, and how the data are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vitalrank.paper.lab import Lab
+from vitalrank.paper.scheduling import Goal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Data = dict[str, Any]  # plain values that JSON can hold
+
+
+def nothing(lab: Lab) -> list[Goal]:
+    """No training is needed."""
+    return []
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure.
+
+    ``plan`` names the runs it rests on, ``timed`` those that must run with little beside them; ``collect`` makes the
+    data of what is finished, ``markdown`` and ``draw`` show the data.
+    """
+
+    name: str
+    title: str
+    collect: Callable[[Lab], Data]
+    markdown: Callable[[Data], str]
+    draw: Callable[[Data], Figure] | None = None
+    plan: Callable[[Lab], list[Goal]] = nothing
+    timed: Callable[[Lab], list[Goal]] = nothing
+
+    def run(self, lab: Lab) -> Data:
+        """Run what is missing and collect the data."""
+        lab.achieve(self.plan(lab))
+        lab.achieve_timed(self.timed(lab))
+        return self.collect(lab)
+
+
+def mean_and_spread(values: Sequence[float]) -> Data | None:
+    """Mean, standard deviation over runs (None for one run) and number of runs; None without any.
+
+    Examples
+    --------
+    >>> mean_and_spread([1.0, 3.0])
+    {'mean': 2.0, 'sd': 1.4142135623730951, 'runs': 2}
+    """
+    if not len(values):
+        return None
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return {"mean": float(np.mean(values)), "sd": spread, "runs": len(values)}

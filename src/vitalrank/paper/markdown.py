@@ -1,0 +1,286 @@
+"""Data of the experiments as Markdown tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from vitalrank.comparing.tables import p_text, seconds_text
+from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.experiment import Data
+from vitalrank.paper.published import NDCG, RELATIVE_TIME, STANDS_FOR, STATISTICS, published
+
+GAP = "–"  # nothing was run
+
+
+def pipe_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; the first column to the left, numbers to the right.
+
+    Examples
+    --------
+    >>> print(pipe_table(["a", "b"], [["x", "1"]]))
+    | a | b |
+    | --- | ---: |
+    | x | 1 |
+    """
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def spread_text(found: Data | None, digits: int = 4) -> str:
+    """Mean and deviation as they are printed."""
+    if found is None:
+        return GAP
+    spread = "" if found["sd"] is None else f" ± {found['sd']:.{digits}f}"
+    return f"{found['mean']:.{digits}f}{spread}"
+
+
+def percent(value: float | None) -> str:
+    """A ratio's distance from 1.
+
+    Examples
+    --------
+    >>> percent(0.0412), percent(-0.1), percent(None)
+    ('+4.1 %', '-10.0 %', '–')
+    """
+    return GAP if value is None else f"{100 * value:+.1f} %"
+
+
+def statistics(data: Data) -> str:
+    """Table 1, with the paper's logs below those that stand in for them."""
+    rows = []
+    for name, row in data["logs"].items():
+        core = f"{row['min_user']} / {row['min_item']}"
+        rows.append([
+            name, core, f"{row['users']:,}", f"{row['items']:,}", f"{row['observations']:,}", f"{row['sparsity']:.2%}",
+            f"{row['item_gini']:.2f}",
+        ])  # fmt: skip
+        if name in STANDS_FOR:
+            users, items, observations, sparsity = STATISTICS[STANDS_FOR[name]]
+            rows.append([
+                f"paper: {STANDS_FOR[name].replace('&', ' & ')}", "10 / 10", f"{users:,}", f"{items:,}",
+                f"{observations:,}", f"{sparsity:.2%}", "",
+            ])  # fmt: skip
+    return pipe_table(["log", "core", "users", "items", "observations", "sparsity", "Gini of item degree"], rows)
+
+
+def imbalance_by_beta(data: Data) -> str:
+    """The ends of Figure 2, and Theorem 1."""
+    rows = []
+    for name, log in data["logs"].items():
+        first, last = (f"{log['min'][place]:.3g} to {log['max'][place]:.3g}" for place in (0, -1))
+        rows.append([name, first, last, f"{min(log['ordered']):.0%}"])
+    return pipe_table(["log", "imbalance at beta 0", "at beta 1", "degrees in Theorem 1's order"], rows)
+
+
+def bias_by_rank(data: Data) -> str:
+    """Some points of Figure 4."""
+    rows = []
+    for name, log in data["logs"].items():
+        for place in (0, len(log["rank"]) // 2, -2):
+            simulated = f"{log['psi_simulated'][place]:.2f}"
+            limited = f"{log['psi_kappa_64'][place]:.2f}"
+            rows.append([
+                name, f"{log['rank'][place]:,.0f}", f"{log['psi'][place]:.2f}", simulated, limited,
+                f"{log['ranks_off'][place]:,.1f}",
+            ])  # fmt: skip
+    header = ["log", "rank r", "psi(r)", "by trial", "by trial, at most 64 draws", "r psi(r), ranks too many"]
+    return pipe_table(header, rows)
+
+
+def scores(data: Data) -> str:
+    """Table 2: two columns a log."""
+    logs = data["logs"]
+    header = ["sampler", *(f"{name} {metric}" for name in logs for metric in ("F1@10", "NDCG@10"))]
+    present = {contender for log in logs.values() for contender in log["rows"]}
+    names = [name for name in CONTENDERS if name in present]
+    paper = [name for name in names if not CONTENDERS[name].beyond]
+    rows = [[CONTENDERS[name].label, *_score_cells(logs, name)] for name in paper]
+    rows += [[f"VINS against {which}", *_gain_cells(logs, place)] for which, place in _PLACES]
+    tables = [pipe_table(header, rows), _SCORE_NOTE]
+    later = [name for name in names if CONTENDERS[name].beyond]
+    if later:
+        rows = [[CONTENDERS[name].label, *_score_cells(logs, name)] for name in later]
+        tables += ["Beyond the paper, tuned and run the same way:", pipe_table(header, rows)]
+    return "\n\n".join([*tables, *_chosen_settings(logs, names)])
+
+
+_PLACES = (("the best baseline", "best_baseline"), ("the second", "second_baseline"))
+_SCORE_NOTE = (
+    "**Bold**: best of these by its mean; _italic_: best baseline; `*`: second. Mean ± standard deviation over seeds. "
+    "p: paired t-test over users on NDCG@10, each user's value the mean over seeds, adjusted by Holm's method for the "
+    "number of contenders. †: a run was cut at the time limit for one run."
+)
+
+
+def _score_cells(logs: Data, name: str) -> list[str]:
+    cells = []
+    for log in logs.values():
+        row = log["rows"].get(name)
+        paper = [other for other in log["order"] if not CONTENDERS[other].beyond]
+        for metric in ("f1@10", "ndcg@10"):
+            if row is None or row["metrics"] is None:
+                cells.append(GAP)
+                continue
+            text = spread_text(row["metrics"][metric]) + ("†" if row["cut"] else "")
+            if metric == "ndcg@10" and paper and name == paper[0]:
+                text = f"**{text}**"
+            elif metric == "ndcg@10" and name == log["best_baseline"]:
+                text = f"_{text}_"
+            elif metric == "ndcg@10" and name == log["second_baseline"]:
+                text = f"{text} `*`"
+            cells.append(text)
+    return cells
+
+
+def _gain_cells(logs: Data, place: str) -> list[str]:
+    cells = []
+    for log in logs.values():
+        found = log["ours_against"].get(log[place])
+        if found is None:
+            cells += [GAP, GAP]
+            continue
+        cells += [
+            percent(found["relative"]["f1@10"]),
+            f"{percent(found['relative']['ndcg@10'])}, p {p_text(found['p'])}",
+        ]
+    return cells
+
+
+def _chosen_settings(logs: Data, names: Sequence[str]) -> list[str]:
+    """What the search chose, and what each run was like."""
+    parts = []
+    for log, found in logs.items():
+        rows = []
+        for name in names:
+            row = found["rows"].get(name)
+            if row is None or row["settings"] is None:
+                continue
+            chosen = ", ".join(f"{key} {value}" for key, value in row["settings"].items() if key != "dim")
+            rows.append([
+                row["label"], chosen, str(row["trials"]), spread_text(row["valid"]), _plain(row["best_epoch"]),
+                _plain(row["tries"]),
+            ])  # fmt: skip
+        if rows:
+            header = ["", "chosen on valid", "trials", "NDCG@10 on valid", "best epoch", "tries"]
+            parts += [f"### {log}: settings", pipe_table(header, rows)]
+    return parts
+
+
+def _plain(found: Data | None) -> str:
+    return GAP if found is None else f"{found['mean']:.1f}"
+
+
+def tries_by_epoch(data: Data) -> str:
+    """Table 3: one block a log."""
+    header = ["log", "sampler", *(f"epoch {epoch}" for epoch in data["epochs"])]
+    rows = []
+    for name, log in data["logs"].items():
+        for sampler, found in log.items():
+            cells = [found.get(str(epoch)) for epoch in data["epochs"]]
+            text = [GAP if cell is None else f"{cell['mean']:.1f} ± {cell['sd']:.1f}" for cell in cells]
+            rows.append([name, CONTENDERS[sampler].label, *text])
+    return pipe_table(header, rows)
+
+
+def pictures(data: Data) -> str:
+    """The numbers beside Figure 3."""
+    rows = []
+    for name, log in data["logs"].items():
+        for sampler, found in log.items():
+            rows.append([
+                name, CONTENDERS[sampler].label, spread_text(found["clustering"], 2),
+                spread_text(found["norm_correlation"], 2), spread_text(found["vanished"], 2),
+            ])  # fmt: skip
+    header = ["log", "sampler", "clustering by frequency", "norm and degree (Spearman)", "vanished gradients"]
+    return pipe_table(header, rows)
+
+
+def imbalance_by_epoch(data: Data) -> str:
+    """The last point of every curve of Figures 5 and 6."""
+    rows = []
+    for name, log in data["logs"].items():
+        for found in log.values():
+            ends = [f"{found[side][-1]:.3g}" for side in ("max", "min")]
+            rows.append([name, found["label"], str(found["epoch"][-1]), *ends, f"{found['never'][-1]:.1%}"])
+    header = ["log", "sampler", "epoch", "largest imbalance", "smallest", "items never a negative in the epoch"]
+    return pipe_table(header, rows)
+
+
+def seconds_per_epoch(data: Data) -> str:
+    """Table 4, with the paper's multiples."""
+    rows = []
+    for name in CONTENDERS:
+        cells: list[str] = []
+        for log, found in data["logs"].items():
+            row = found.get(name)
+            theirs = published(RELATIVE_TIME, log).get(name)
+            times = "" if row is None or row["relative"] is None else f" ({row['relative']:.2f}x)"
+            cells.append(GAP if row is None else seconds_text(row["seconds"]) + times)
+            cells.append(_whole_training(found, name))
+            cells.append(GAP if theirs is None else f"{theirs:.2f}x")
+        if any(cell != GAP for cell in cells[::3]):
+            rows.append([CONTENDERS[name].label, *cells])
+    header = ["sampler", *(text for log in data["logs"] for text in (f"{log}, seconds", "whole training", "paper"))]
+    note = (
+        f"Seconds: mean of the first {data['epochs']} epochs but one, {data['workers']} run(s) side by side, with "
+        "tuned settings. Whole training: mean of all epochs of the runs of Table 2, beside other runs and counted."
+    )
+    return f"{pipe_table(header, rows)}\n\n{note}"
+
+
+def _whole_training(rows: Data, name: str) -> str:
+    """Seconds of an epoch over whole trainings, in multiples of Uniform's."""
+    found, base = (rows.get(which, {}).get("whole_training") for which in (name, "uni"))
+    return GAP if not found or not base else f"{found['mean'] / base['mean']:.2f}x"
+
+
+def by_buffer(data: Data) -> str:
+    """Table 5: one line for each log, metric and sampler."""
+    rows = []
+    for name, log in data["logs"].items():
+        for metric in ("f1@10", "ndcg@10"):
+            for sampler, found in log.items():
+                cells = [found.get(str(size)) for size in data["sizes"]]
+                text = [GAP if cell is None else spread_text(cell[metric]) for cell in cells]
+                rows.append([f"{name} {metric}", CONTENDERS[sampler].label, *text])
+    return pipe_table(["", "sampler", *map(str, data["sizes"])], rows)
+
+
+def by_model(data: Data) -> str:
+    """Figures 7 to 9 as one table."""
+    rows = []
+    for name, log in data["logs"].items():
+        for model, samplers in log.items():
+            for found in samplers.values():
+                seconds = seconds_text(found["seconds"]["mean"])
+                rows.append([
+                    name, model, found["label"], seconds, seconds_text(found["training_seconds"]["mean"]),
+                    spread_text(found["f1@10"]), spread_text(found["ndcg@10"]),
+                ])  # fmt: skip
+    return pipe_table(["log", "model", "sampler", "seconds an epoch", "of training", "F1@10", "NDCG@10"], rows)
+
+
+def by_variation(data: Data) -> str:
+    """One line a variation, one column a log."""
+    names: dict[str, Any] = {name: None for log in data["logs"].values() for name in log}
+    rows = []
+    for name in names:
+        cells = []
+        for log in data["logs"].values():
+            found = log.get(name)
+            cells.append(GAP if found is None else f"{spread_text(found)} ({percent(found['relative'])})")
+        rows.append([name, *cells])
+    return pipe_table(["VINS", *data["logs"]], rows)
+
+
+def paper_order(log: str) -> list[str]:
+    """The paper's samplers from best to worst on the log this one stands in for.
+
+    Examples
+    --------
+    >>> paper_order("steam")[:2]
+    ['vins', 'lfm-w']
+    """
+    column = published(NDCG, log)
+    return sorted(column, key=lambda name: -column[name])

@@ -1,0 +1,156 @@
+"""The page: claim by claim, what held on these logs; every sentence about results is made from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from vitalrank.comparing.outcomes import write_text
+from vitalrank.paper import markdown
+from vitalrank.paper.checks import SIGNIFICANT
+from vitalrank.paper.claims import CLAIMS, STANDING, Claim, verdict
+from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.experiment import Data
+from vitalrank.paper.published import NDCG, published
+
+NOTES = "notes.md"
+
+_INTRO = """\
+# The paper, reproduced
+
+Yu, Pei, Zhang, Liang, Bai, Chawla and Zhang, "Addressing class-imbalance problem for personalized ranking",
+arXiv 2005.09272, on other logs. **The logs here are not the paper's**: they stand in for them (smaller, or filtered
+otherwise), so compare orders, ratios and signs, never absolute values.
+
+This page is written by `vitalrank paper`; each verdict is computed from the data beside it.
+"""
+
+_PROTOCOLS = {
+    "valid": "Protocol: each user's last 20 % are the test part, the last 10 % of the rest the validation part. Every "
+    "contender is tuned on valid with the same number of trials ({trials}; {model_trials} for IRGAN, FPMC and MARank), "
+    "spread over its own space in the same way; then {seeds} seeds with the winner, the best epoch by valid, test read "
+    "once. The paper has no validation part.",
+    "paper": "Protocol: the paper's own. There is no validation part: settings ({trials} trials) and epoch are picked "
+    "on the test part, so every figure is too good, for all contenders alike.",
+}
+
+_NOT_HERE = """\
+## What is not here
+
+- **In-batch softmax** shares a batch's positives as negatives. "softmax, negatives as in a batch" draws negatives from
+  the same law (by degree) for each positive, leaves out what the user has seen, and needs no batch of a certain size;
+  "sampled softmax" draws them uniformly. Both use the loss `softmax`.
+- **SRNS** keeps a memory of candidates per user from step to step and favours those whose score varied; a sampler here
+  depends on the vectors of the moment alone, so that draws can be repeated and runs resumed bit for bit.
+- **MixGCF** makes negatives by mixing the vectors of positives and negatives: its negative is no item, so it has no id
+  that a sampler could return.
+- **L2 weighted by `w_ui`**: the engine's L2 is per occurrence, whatever the weight.
+- IRGAN and CML are models of their own here, trained with their own losses.
+"""
+
+
+def write_page(results: Mapping[str, Data], path: Path) -> Path:
+    """Write ``index.md`` from the data of the experiments that were run, and from ``notes.md`` beside it, if any."""
+    parts = [_INTRO, *_protocol(results), *_notes(path.with_name(NOTES))]
+    parts += [*_summary(results), *_standing(results), *_claims(results)]
+    parts += [*_variations(results), *_experiments(results), _NOT_HERE]
+    write_text(path, "\n".join(part.rstrip() + "\n" for part in parts))
+    return path
+
+
+def _notes(path: Path) -> list[str]:
+    """What the one who ran the study has to say about it: the only words here that are not made from the data."""
+    return [f"## About this run\n\n{path.read_text(encoding='utf-8')}"] if path.is_file() else []
+
+
+def _protocol(results: Mapping[str, Data]) -> list[str]:
+    facts = next((data["facts"] for name, data in results.items() if name == "table2"), None)
+    facts = facts or next((data["facts"] for data in results.values()), None)
+    if facts is None:
+        return []
+    settings = facts["settings"]
+    logs = ", ".join(f"{name} ({log['min_user']}-core)" for name, log in facts["logs"].items())
+    return [_PROTOCOLS[settings["protocol"]].format(**settings), f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]
+
+
+def _summary(results: Mapping[str, Data]) -> list[str]:
+    """One line a claim."""
+    rows = []
+    for claim in CLAIMS:
+        findings = claim.findings(results)
+        held = "" if findings is None else f"{sum(f.held for f in findings)} of {len(findings)}"
+        rows.append([claim.text, claim.section, f"**{verdict(findings)}**", held])
+    return ["## The claims", markdown.pipe_table(["claim", "section", "verdict", "logs"], rows)]
+
+
+def _standing(results: Mapping[str, Data]) -> list[str]:
+    """Where VINS stands, with means over the logs."""
+    if "table2" not in results:
+        return []
+    lines = []
+    for other in ("lfm-w", "dns", "dns-top", "softmax", "softmax-pop", "vins-exact"):
+        gains = [
+            log["ours_against"][other] for log in results["table2"]["logs"].values() if other in log["ours_against"]
+        ]
+        if gains:
+            values = [gain["relative"]["ndcg@10"] for gain in gains]
+            sure = sum(gain["p"] < SIGNIFICANT and gain["relative"]["ndcg@10"] > 0 for gain in gains)
+            lines.append(
+                f"- VINS against {CONTENDERS[other].label}: {markdown.percent(float(np.mean(values)))} NDCG@10 on "
+                f"average over {len(gains)} log(s), better with p < {SIGNIFICANT} on {sure}."
+            )
+    lines += [line for claim in STANDING for line in _detail(claim, results)]
+    lines += _agreement(results["table2"])
+    return ["## Where VINS stands", "\n".join(lines)]
+
+
+def _agreement(table: Data) -> list[str]:
+    """How alike the order of the samplers is to the paper's."""
+    said = []
+    for log, found in table["logs"].items():
+        theirs = published(NDCG, log)
+        shared = [name for name in found["order"] if name in theirs]
+        if len(shared) > 2:
+            ours = [found["rows"][name]["metrics"]["ndcg@10"]["mean"] for name in shared]
+            value = float(spearmanr(ours, [theirs[name] for name in shared]).statistic)
+            said.append(f"{log} {value:+.2f} ({len(shared)} samplers)")
+    return [f"- Rank correlation of the samplers' order with the paper's: {', '.join(said)}."] if said else []
+
+
+def _claims(results: Mapping[str, Data]) -> list[str]:
+    lines = [line for claim in CLAIMS for line in _detail(claim, results)]
+    return ["## Claim by claim", "\n".join(lines)]
+
+
+def _detail(claim: Claim, results: Mapping[str, Data]) -> list[str]:
+    findings = claim.findings(results)
+    if findings is None:
+        return [f"- {claim.text} *not run*"]
+    marks = "; ".join(f"{found.log}: {'yes' if found.held else 'no'}, {found.said}" for found in findings)
+    return [f"- {claim.text} **{verdict(findings)}** ({marks})."]
+
+
+def _variations(results: Mapping[str, Data]) -> list[str]:
+    """What a change of one setting does, and the best one on each log."""
+    if "variations" not in results:
+        return []
+    lines = []
+    for log, rows in results["variations"]["logs"].items():
+        if rows:
+            best = max(rows, key=lambda name: rows[name]["mean"])
+            lines.append(f"- {log}: best *{best}*, {markdown.percent(rows[best]['relative'])} against VINS as tuned.")
+    table = markdown.by_variation(results["variations"])
+    return [
+        "## Variations",
+        "NDCG@10 on valid of VINS with its tuned settings, one of them changed; in brackets, against the tuned one.",
+        table,
+        "\n".join(lines),
+    ]
+
+
+def _experiments(results: Mapping[str, Data]) -> list[str]:
+    lines = [f"- [{data['title']}]({name}.md) ([data]({name}.json))" for name, data in results.items()]
+    return ["## Tables and figures", "\n".join(lines)]

@@ -1,0 +1,201 @@
+"""Table 2 and what its runs also show: Table 3, Figure 3, Figures 5 and 6."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vitalrank.comparing.outcomes import Outcome
+from vitalrank.comparing.results import holm, paired_p
+from vitalrank.paper.contenders import CONTENDERS, Contender
+from vitalrank.paper.experiment import Data, mean_and_spread
+from vitalrank.paper.lab import LENGTHS, LONG_SEED, Lab
+from vitalrank.paper.logs import Source
+from vitalrank.paper.scheduling import Goal
+from vitalrank.paper.units import Unit
+from vitalrank.tuning.results import Settings
+
+METRICS = ("f1@10", "ndcg@10", "recall@10", "precision@10")
+RANKED_BY = "ndcg@10"
+OURS = "vins"
+SEARCHERS = ("lfm-w", "vins")  # samplers that search for a violator
+EPOCHS_OF_TABLE3 = (5, 10, 20, 50, 150)
+PICTURED = ("uni", "vins")
+NOT_TRACKED = ("sa", "pris", "irgan", "softmax", "softmax-pop", "itemknn")  # many negatives, or none, a positive
+_POINTS = 60  # of a curve
+
+
+def studies(lab: Lab) -> list[Goal]:
+    """Tune and run every contender on every log."""
+    return [lab.study(source, contender) for source in lab.sources for contender in lab.chosen]
+
+
+def pictured_studies(lab: Lab) -> list[Goal]:
+    """Tune and run Uniform and VINS, and draw a picture of each."""
+    pairs = [(source, CONTENDERS[name]) for source in lab.sources for name in lab.among(PICTURED)]
+    goals = [lab.study(source, contender) for source, contender in pairs]
+    return goals + [_one_more(lab, "picture", source, contender) for source, contender in pairs]
+
+
+def searches(lab: Lab) -> list[Goal]:
+    """Tune every contender on every log."""
+    pairs = [(source, contender) for source in lab.sources for contender in lab.chosen]
+    return [Goal(lab.trials(source, contender), contender.rank) for source, contender in pairs]
+
+
+def scores(lab: Lab) -> Data:
+    """Table 2: every contender on test with its best settings, and VINS against the others."""
+    return {"logs": {source.name: _scores(lab, source) for source in lab.sources}}
+
+
+def _scores(lab: Lab, source: Source) -> Data:
+    runs = {contender.name: lab.outcomes(source, contender) for contender in lab.chosen}
+    rows = {name: _row(lab, source, CONTENDERS[name], found) for name, found in runs.items()}
+    finished = {name: found for name, found in runs.items() if found and rows[name]["valid"] is not None}
+    order = sorted(finished, key=lambda name: -rows[name]["metrics"][RANKED_BY]["mean"])
+    baselines = [name for name in order if not CONTENDERS[name].beyond and name != OURS]
+    return {
+        "rows": rows,
+        "order": order,
+        "order_on_valid": sorted(finished, key=lambda name: -rows[name]["valid"]["mean"]),
+        "best_baseline": baselines[0] if baselines else None,
+        "second_baseline": baselines[1] if len(baselines) > 1 else None,
+        "ours_against": _against(finished),
+    }
+
+
+def _row(lab: Lab, source: Source, contender: Contender, runs: Sequence[Outcome]) -> Data:
+    """One line of the table; without runs, how far the search has come."""
+    trials = [lab.store.read(unit) for unit in lab.trials(source, contender)]
+    best = lab.best(source, contender)
+    results = [lab.store.read(unit) for unit in lab.finals(source, contender)]
+    told = [result for result in results if result is not None]
+    return {
+        "label": contender.label,
+        "beyond": contender.beyond,
+        "trials": sum(trial is not None for trial in trials),
+        "trials_failed": sum(trial is not None and trial["value"] is None for trial in trials),
+        "settings": None if best is None else _settings(best[0]),
+        "metrics": {name: mean_and_spread([run.metrics[name] for run in runs]) for name in METRICS} if runs else None,
+        "valid": mean_and_spread([result["value"] for result in told if result["value"] is not None]),
+        "best_epoch": mean_and_spread([run.best_epoch for run in runs if run.best_epoch is not None]),
+        "tries": mean_and_spread([run.tries for run in runs if run.tries is not None]),
+        "training_seconds": mean_and_spread([run.seconds for run in runs]),
+        "cut": sum(bool(result.get("cut")) for result in told),
+    }
+
+
+def _settings(settings: Settings) -> dict[str, Any]:
+    """What was searched, without what all runs of the study share."""
+    training = {name: value for name, value in settings.training.items() if name not in LENGTHS}
+    return {**settings.model, **settings.sampler, **training}
+
+
+def _against(runs: Mapping[str, Sequence[Outcome]]) -> Data:
+    """VINS against each other: relative difference, and a paired test over users, adjusted for their number."""
+    if OURS not in runs:
+        return {}
+    mine = _per_user(runs[OURS])
+    others = [name for name in runs if name != OURS]
+    p_values = holm([paired_p(mine, _per_user(runs[name])) for name in others])
+    found = {}
+    for name, p_value in zip(others, p_values, strict=True):
+        ratio = {metric: _mean(runs[OURS], metric) / _mean(runs[name], metric) - 1 for metric in ("f1@10", RANKED_BY)}
+        found[name] = {"relative": ratio, "p": p_value}
+    return found
+
+
+def _per_user(runs: Sequence[Outcome]) -> Any:
+    return np.mean([run.per_user for run in runs], axis=0, dtype=np.float64)
+
+
+def _mean(runs: Sequence[Outcome], metric: str) -> float:
+    return float(np.mean([run.metrics[metric] for run in runs]))
+
+
+def long_runs(lab: Lab) -> list[Goal]:
+    """Table 3 needs runs that no validation part ends."""
+    names = lab.among(SEARCHERS)
+    return [_one_more(lab, "long", source, CONTENDERS[name]) for source in lab.sources for name in names]
+
+
+def _one_more(lab: Lab, kind: str, source: Source, contender: Contender) -> Goal:
+    """One run of another kind with the best settings."""
+
+    def units() -> list[Unit]:
+        unit = lab.varied(kind, source, contender, LONG_SEED)
+        return [] if unit is None else [unit]
+
+    return lab.after_tuning(source, contender, units)
+
+
+def tries_by_epoch(lab: Lab) -> Data:
+    """Table 3: mean and deviation of the tries of LFM-W and VINS."""
+    logs: Data = {}
+    for source in lab.sources:
+        logs[source.name] = {}
+        for name in lab.among(SEARCHERS):
+            unit = lab.varied("long", source, CONTENDERS[name], LONG_SEED)
+            result = None if unit is None else lab.store.read(unit)
+            records = (result or {}).get("records") or []
+            wanted = {record["epoch"]: record for record in records}
+            shown = [epoch for epoch in EPOCHS_OF_TABLE3 if epoch in wanted]
+            logs[source.name][name] = {
+                str(epoch): {
+                    "mean": wanted[epoch]["tries"],
+                    "sd": wanted[epoch]["tries_sd"],
+                    "unviolated": wanted[epoch]["unviolated"],
+                }
+                for epoch in shown
+            }
+    return {"logs": logs, "epochs": list(EPOCHS_OF_TABLE3)}
+
+
+def pictures(lab: Lab) -> Data:
+    """Figure 3: item vectors in the plane, and how much they tell of popularity."""
+    logs: Data = {}
+    for source in lab.sources:
+        logs[source.name] = {}
+        for name in lab.among(PICTURED):
+            unit = lab.varied("picture", source, CONTENDERS[name], LONG_SEED)
+            shown = None if unit is None else lab.store.read(unit)
+            runs = lab.outcomes(source, CONTENDERS[name])
+            if shown is None or "points" not in shown or not runs:
+                continue
+            logs[source.name][name] = {
+                **shown,
+                "clustering": mean_and_spread([run.inspection["clustering"]["score"] for run in runs]),
+                "norm_correlation": mean_and_spread([run.inspection["norm_correlation"] for run in runs]),
+                "vanished": mean_and_spread([run.inspection["vanished"] for run in runs]),
+            }
+    return {"logs": logs}
+
+
+def imbalance_by_epoch(lab: Lab) -> Data:
+    """Figures 5 and 6: largest and smallest imbalance value counted in each epoch, mean over the runs."""
+    logs: Data = {}
+    for source in lab.sources:
+        logs[source.name] = {}
+        for contender in lab.chosen:
+            runs = lab.outcomes(source, contender) if contender.name not in NOT_TRACKED else []
+            if runs:
+                logs[source.name][contender.name] = {"label": contender.label, **_curves(runs)}
+    return {"logs": logs}
+
+
+def _curves(runs: Sequence[Outcome]) -> Data:
+    """Means over the runs for as many epochs as all of them have."""
+    epochs = min(len(run.records) for run in runs)
+    shown = np.unique(np.linspace(0, epochs - 1, min(epochs, _POINTS)).round().astype(int)).tolist()
+
+    def mean_of(name: str) -> list[float]:
+        return [float(np.mean([run.records[e]["imbalance"][name] for run in runs])) for e in shown]
+
+    return {
+        "epoch": [epoch + 1 for epoch in shown],
+        "max": mean_of("max"),
+        "min": mean_of("min"),
+        "never": mean_of("never"),
+    }

@@ -1,0 +1,93 @@
+"""The experiments by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from vitalrank.errors import SettingError
+from vitalrank.paper import costs, facts, markdown, quality
+from vitalrank.paper.experiment import Data, Experiment
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def _figure(name: str) -> Callable[[Data], Figure]:
+    """A drawing of that name; matplotlib is loaded when it is drawn."""
+
+    def draw(data: Data) -> Figure:
+        figure: Figure = getattr(import_module("vitalrank.paper.figures"), name)(data)
+        return figure
+
+    return draw
+
+
+_ALL = (
+    Experiment("table1", "Statistics of the logs", facts.statistics, markdown.statistics),
+    Experiment(
+        "figure2", "Largest and smallest imbalance value by beta",
+        facts.imbalance_by_beta, markdown.imbalance_by_beta, _figure("imbalance_by_beta"),
+    ),
+    Experiment(
+        "figure3", "Item vectors in the plane, Uniform and VINS",
+        quality.pictures, markdown.pictures, _figure("pictures"), quality.pictured_studies,
+    ),
+    Experiment(
+        "figure4", "Bias of the estimated rank", facts.bias_by_rank, markdown.bias_by_rank, _figure("bias_by_rank")
+    ),
+    Experiment("table2", "Quality by sampler", quality.scores, markdown.scores, _figure("scores"), quality.studies),
+    Experiment(
+        "table3", "Tries by epoch",
+        quality.tries_by_epoch, markdown.tries_by_epoch, _figure("tries_by_epoch"), quality.long_runs,
+    ),
+    Experiment(
+        "table4", "Seconds of an epoch",
+        costs.seconds_per_epoch, markdown.seconds_per_epoch, _figure("seconds_per_epoch"),
+        quality.searches, costs.timed_goals,
+    ),
+    Experiment(
+        "table5", "Quality by size of the buffer",
+        costs.by_buffer, markdown.by_buffer, _figure("by_buffer"), costs.buffer_goals,
+    ),
+    Experiment(
+        "figure5", "Largest imbalance value by epoch",
+        quality.imbalance_by_epoch, markdown.imbalance_by_epoch, _figure("largest_imbalance"), quality.studies,
+    ),
+    Experiment(
+        "figure6", "Smallest imbalance value by epoch",
+        quality.imbalance_by_epoch, markdown.imbalance_by_epoch, _figure("smallest_imbalance"), quality.studies,
+    ),
+    Experiment(
+        "figure7", "Seconds of an epoch by model",
+        costs.by_model, markdown.by_model, _figure("seconds_by_model"), costs.model_goals,
+    ),
+    Experiment(
+        "figure8", "F1@10 by model", costs.by_model, markdown.by_model, _figure("f1_by_model"), costs.model_goals
+    ),
+    Experiment(
+        "figure9", "NDCG@10 by model", costs.by_model, markdown.by_model, _figure("ndcg_by_model"), costs.model_goals
+    ),
+    Experiment(
+        "variations", "VINS with one thing changed",
+        costs.by_variation, markdown.by_variation, plan=costs.variation_goals,
+    ),
+)  # fmt: skip
+EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
+ALL = "all"
+
+
+def find_experiments(name: str) -> list[Experiment]:
+    """The experiment of that name, or all of them.
+
+    Examples
+    --------
+    >>> [experiment.title for experiment in find_experiments("table3")]
+    ['Tries by epoch']
+    """
+    if name == ALL:
+        return list(EXPERIMENTS.values())
+    if name not in EXPERIMENTS:
+        raise SettingError(f"unknown experiment {name!r}; choose one of {', '.join(EXPERIMENTS)} or {ALL}.")
+    return [EXPERIMENTS[name]]

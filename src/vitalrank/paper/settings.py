@@ -1,0 +1,89 @@
+"""How large a study is: trials, seeds, epochs, machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vitalrank.errors import SettingError
+
+PROTOCOLS = ("valid", "paper")
+MACHINE = ("workers", "timed_workers", "budget_seconds", "timed_share")  # settings that change no result
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """What all experiments of a study share.
+
+    Parameters
+    ----------
+    seeds, trials
+        Runs of each contender with its best settings; settings tried for each contender on each log, the same number
+        for all.
+    epochs, patience, valid_every, dim
+        Of every run.
+    trial_epochs
+        Most epochs while settings are tried, the same for all; None: as many as in every run.
+    protocol
+        ``"valid"``: settings and epoch are picked on a validation part, test is read once. ``"paper"``: no validation
+        part; both are picked on test, as the paper does.
+    model_trials, model_seeds, model_epochs
+        The same for the models of Figures 7 to 9, which cost more.
+    buffer_seeds, variation_seeds
+        Runs of each setting of Table 5 and of the variations.
+    long_epochs, timed_epochs
+        Epochs of the runs that count tries, and of those that are timed.
+    device, workers, timed_workers
+        Where to train; runs side by side (processes on the CPU, threads on a GPU), and while time is measured.
+    budget_seconds, timed_share
+        Start nothing new after so long; None has no end. What is unfinished is done by the same command again. A share
+        of that time is kept for the runs that are timed.
+    run_seconds
+        Longest training of one run; a run that was cut is marked so.
+    search_seed
+        Of the settings that are tried.
+
+    Examples
+    --------
+    >>> StudySettings().seeds, StudySettings.quick(workers=2).trials
+    (5, 3)
+    """
+
+    seeds: int = 5
+    trials: int = 12
+    epochs: int = 150
+    patience: int = 5
+    valid_every: int = 2
+    dim: int = 64
+    trial_epochs: int | None = None
+    protocol: str = "valid"
+    model_trials: int = 4
+    model_seeds: int = 2
+    model_epochs: int = 40
+    buffer_seeds: int = 2
+    variation_seeds: int = 3
+    long_epochs: int = 150
+    timed_epochs: int = 30
+    device: str = "cpu"
+    workers: int = 1
+    timed_workers: int = 1
+    budget_seconds: float | None = None
+    timed_share: float = 0.15
+    run_seconds: float | None = None
+    search_seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise SettingError(f"unknown protocol {self.protocol!r}; choose one of {', '.join(PROTOCOLS)}.")
+        for name in ("seeds", "trials", "epochs", "workers", "timed_workers", "model_trials", "model_seeds"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} is {getattr(self, name)!r}; it must be at least 1.")
+
+    @classmethod
+    def quick(cls, **changes: Any) -> StudySettings:
+        """Minutes instead of hours: the same experiments, too small to conclude from."""
+        small = cls(
+            seeds=2, trials=3, epochs=24, patience=3, valid_every=3, dim=32, model_trials=1, model_seeds=1,
+            model_epochs=4, buffer_seeds=1, variation_seeds=1, long_epochs=20, timed_epochs=3, run_seconds=20.0,
+        )  # fmt: skip
+        return replace(small, **changes)

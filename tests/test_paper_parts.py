@@ -1,0 +1,302 @@
+"""The parts of a study: settings to try, units, scheduling, protocols, claims, the command."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import vitalrank as vr
+from test_paper import TINY, source_in
+from vitalrank.cli import app, paper
+from vitalrank.errors import SettingError
+from vitalrank.paper.checks import Finding
+from vitalrank.paper.claims import CLAIMS, verdict
+from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.lab import Lab
+from vitalrank.paper.logs import Source, cut
+from vitalrank.paper.registry import find_experiments
+from vitalrank.paper.scheduling import Crew, Goal, achieve
+from vitalrank.paper.searching import settings_to_try, spread_points
+from vitalrank.paper.settings import StudySettings
+from vitalrank.paper.store import Store
+from vitalrank.tuning.spaces import Choice
+
+UNI = CONTENDERS["uni"]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return source_in(tmp_path_factory.mktemp("log"))
+
+
+def lab_in(folder, source, **changes):
+    return Lab([source], replace(TINY, **changes), Store(folder))
+
+
+# ------------------------------------------------------------------------------------------------------- the search
+
+
+@pytest.mark.parametrize("name", CONTENDERS)
+def test_settings_lie_in_the_space_and_make_a_sampler(name):
+    contender = CONTENDERS[name]
+    tried = settings_to_try(contender, 6)
+    assert len(tried) == 6
+    assert tried[:3] == settings_to_try(contender, 3)
+    for settings in tried:
+        flat = {**settings.model, **settings.sampler, **settings.training}
+        assert flat.keys() == contender.space.keys()
+        for key, value in flat.items():
+            dimension = contender.space[key]
+            if isinstance(dimension, Choice):
+                assert value in dimension.values
+            else:
+                assert 0.99 * dimension.low <= value <= 1.01 * dimension.high
+        if contender.sampler is not None:
+            replace(contender.sampler, **settings.sampler)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 5])
+def test_points_are_spread_evenly(dimensions):
+    points = spread_points(64, dimensions, seed=3)
+    for column in points.T:
+        counts = np.histogram(column, bins=4, range=(0, 1))[0]
+        assert counts.min() >= 11  # of 16
+    assert not np.array_equal(points, spread_points(64, dimensions, seed=4))
+
+
+def test_every_sampler_tries_the_same_steps():
+    """The same pairs of learning rate and L2, in the same order."""
+    names = [name for name, one in CONTENDERS.items() if {"lr", "reg"} <= one.space.keys() and one.model == "mf"]
+    tried = {name: [found.training for found in settings_to_try(CONTENDERS[name], 5)] for name in names}
+    for name in names:
+        assert [found["lr"] for found in tried[name]] == [found["lr"] for found in tried["uni"]]
+        if CONTENDERS[name].space["reg"] == CONTENDERS["uni"].space["reg"]:
+            assert [found["reg"] for found in tried[name]] == [found["reg"] for found in tried["uni"]]
+
+
+def test_the_searchers_share_their_margins_and_their_steps():
+    ours, theirs = CONTENDERS["vins"].space, CONTENDERS["lfm-w"].space
+    assert {name: ours[name] for name in ("margin", "lr", "reg")} == {name: theirs[name] for name in theirs}
+
+
+# ------------------------------------------------------------------------------------------------------- units
+
+
+def test_a_key_tells_units_apart_and_forgets_the_place(tmp_path, source):
+    lab = lab_in(tmp_path, source)
+    unit = lab.trials(source, UNI)[0]
+    moved = replace(source, path="elsewhere/little.parquet")
+    assert replace(unit, source=moved).key == unit.key
+    others = [
+        replace(unit, seed=1),
+        replace(unit, kind="final"),
+        replace(unit, protocol="paper"),
+        replace(unit, device="cuda"),
+        replace(unit, source=replace(source, min_item=5)),
+        replace(unit, contender=replace(UNI, training={"loss": "softmax"})),
+        replace(unit, contender=replace(UNI, sampler=vr.DNS())),
+        replace(unit, settings=replace(unit.settings, training={**unit.settings.training, "reg": 0.5})),
+    ]
+    assert len({unit.key, *(other.key for other in others)}) == 1 + len(others)
+
+
+def test_a_trial_never_looks_at_test(tmp_path, source, monkeypatch):
+    lab = lab_in(tmp_path, source)
+    parts = cut(source, "valid")
+    blind = {"train": parts["train"], "valid": parts["valid"]}
+    monkeypatch.setattr("vitalrank.paper.units.cut", lambda *_: blind)
+    for name in ("uni", "itemknn"):
+        assert lab.achieve([Goal(lab.trials(source, CONTENDERS[name])[:1])])
+
+
+def test_a_diverging_trial_is_a_result_that_cannot_win(tmp_path, source):
+    lab = lab_in(tmp_path, source)
+    wild = replace(UNI, name="wild", training={"optimizer": "sgd", "lr": 1e6})
+    fixed = replace(wild, space={"reg": UNI.space["reg"]})
+    lab.achieve([lab.study(source, fixed)])
+    assert all("diverged" in lab.store.read(unit)["error"] for unit in lab.trials(source, fixed))
+    assert lab.best(source, fixed) is None
+    assert lab.finals(source, fixed) == []
+
+
+def test_a_run_over_its_time_is_cut_and_marked(tmp_path, source):
+    lab = lab_in(tmp_path, source, run_seconds=1e-9)
+    lab.achieve([lab.study(source, UNI)])
+    result = lab.store.read(lab.trials(source, UNI)[0])
+    assert (result["cut"], result["epochs"]) == (True, 1)
+
+
+def test_the_papers_protocol_picks_on_test(tmp_path, source):
+    parts = cut(source, "paper")
+    assert parts["valid"] is parts["test"]
+    assert len(parts["train"]) + len(parts["test"]) == len(vr.read(source.path).k_core(2, 2))
+    lab = lab_in(tmp_path, source, protocol="paper", trials=1, seeds=1)
+    lab.achieve([lab.study(source, UNI)])
+    unit = lab.finals(source, UNI)[0]
+    assert lab.store.outcome(unit).metrics["ndcg@10"] == pytest.approx(lab.store.read(unit)["value"], rel=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------------- scheduling
+
+
+def test_processes_give_what_one_process_gives(tmp_path, source):
+    labs = [lab_in(tmp_path / "one", source), lab_in(tmp_path / "two", source, workers=2)]
+    for lab in labs:
+        assert lab.achieve([lab.study(source, UNI)])
+    one, two = ([lab.store.outcome(unit) for unit in lab.finals(source, UNI)] for lab in labs)
+    assert [run.metrics for run in one] == [run.metrics for run in two]
+    assert [run.per_user.tobytes() for run in one] == [run.per_user.tobytes() for run in two]
+
+
+def test_threads_share_a_device(tmp_path, source, monkeypatch):
+    """As on a GPU, but with units that say they ran."""
+    done = []
+    monkeypatch.setattr("vitalrank.paper.scheduling.perform", lambda unit, *_: done.append(unit.key) or {"value": 1.0})
+    monkeypatch.setattr("vitalrank.paper.scheduling.warm_up", lambda *_: None)
+    lab = lab_in(tmp_path, source)
+    units = lab.trials(source, UNI)
+    assert achieve([Goal(units), Goal(units)], lab.store, Crew(3, "cuda", None, None))
+    assert sorted(done) == sorted(unit.key for unit in units)
+
+
+def test_what_follows_is_run_as_soon_as_its_goal_is_reached(tmp_path, source, monkeypatch):
+    order = []
+    monkeypatch.setattr("vitalrank.paper.scheduling.perform", lambda unit, *_: order.append(unit) or {"value": 1.0})
+    lab = lab_in(tmp_path, source)
+    first, second = lab.trials(source, UNI)
+    late = lab.trials(source, CONTENDERS["pop"])
+    goals = [Goal(late, rank=2), Goal([first], rank=1, then=lambda: [Goal([second], rank=0)])]
+    assert achieve(goals, lab.store, Crew(1, "cpu", None, None))
+    assert [unit.key for unit in order[:2]] == [first.key, second.key]
+    assert len(order) == 4
+
+
+def test_a_unit_that_cannot_be_run_does_not_stop_the_others(tmp_path, source, monkeypatch):
+    lab = lab_in(tmp_path, source)
+    broken, sound = lab.trials(source, UNI)
+
+    def perform(unit, *_):
+        if unit is broken:
+            raise RuntimeError("no such kernel")
+        return {"value": 1.0}
+
+    monkeypatch.setattr("vitalrank.paper.scheduling.perform", perform)
+    crew, told = Crew(1, "cpu", None, None), []
+    assert not achieve([Goal([broken, sound])], lab.store, crew, lambda unit, result, _: told.append(result))
+    assert sound in lab.store
+    assert broken not in lab.store
+    assert any("no such kernel" in result.get("error", "") for result in told)
+    with pytest.raises(RuntimeError, match="no such kernel"):
+        achieve([Goal([broken])], lab.store, crew)
+
+
+def test_when_time_is_over_nothing_is_begun_and_the_rest_is_done_later(tmp_path, source):
+    lab = lab_in(tmp_path, source)
+    units = lab.trials(source, UNI)
+    assert not achieve([Goal(units)], lab.store, Crew(1, "cpu", None, time.time() - 1))
+    assert not any(unit in lab.store for unit in units)
+    assert achieve([Goal(units)], lab.store, Crew(1, "cpu", None, time.time() + 600))
+    assert all(unit in lab.store for unit in units)
+
+
+def test_a_half_finished_study_can_be_shown(tmp_path, source):
+    lab = lab_in(tmp_path, source, budget_seconds=0.0)
+    for experiment in find_experiments("all"):
+        shown = experiment.run(lab)
+        assert "|" in experiment.markdown(shown)
+        json.dumps(shown)
+
+
+# ------------------------------------------------------------------------------------------------------- settings
+
+
+def test_a_file_takes_the_filter_of_its_name():
+    assert (Source.of("yelp.tsv.gz").min_user, Source.of("steam.tsv.gz").min_item) == (10, 5)
+    assert Source.of("steam.tsv.gz", min_user=0).min_user == 0
+
+
+@pytest.mark.parametrize("wrong", [{"protocol": "best"}, {"seeds": 0}, {"trials": 0}, {"workers": 0}])
+def test_wrong_settings_are_refused(wrong):
+    with pytest.raises(SettingError, match=next(iter(wrong))):
+        StudySettings(**wrong)
+
+
+# ------------------------------------------------------------------------------------------------------- claims
+
+
+def test_a_verdict_counts_the_logs():
+    yes, no = Finding("a", True, ""), Finding("b", False, "")
+    assert [verdict(found) for found in (None, [yes, yes], [yes, no], [no])] == [
+        "not run", "held", "partly", "did not hold",
+    ]  # fmt: skip
+
+
+def claim(text):
+    return next(one for one in CLAIMS if text in one.text)
+
+
+def test_a_gain_must_be_more_than_luck():
+    def table(gain, p):
+        found = {"ours_against": {"lfm-w": {"relative": {"ndcg@10": gain}, "p": p}}}
+        return {"table2": {"logs": {"a": found}}}
+
+    better = claim("better than LFM-W")
+    assert [better.findings(table(*case))[0].held for case in ((0.05, 0.01), (0.05, 0.2), (-0.05, 0.01))] == [
+        True, False, False,
+    ]  # fmt: skip
+
+
+def test_saved_time_is_measured_against_lfm_w():
+    def table(seconds):
+        rows = {"lfm-w": {"seconds": 2.0, "relative": 4.0}, "vins": {"seconds": seconds, "relative": 1.0}}
+        return {"table4": {"logs": {"a": rows}}}
+
+    assert claim("30 %").findings(table(1.2))[0].held
+    assert not claim("30 %").findings(table(1.6))[0].held
+    assert claim("30 %").findings({}) is None
+
+
+# ------------------------------------------------------------------------------------------------------- the command
+
+
+@pytest.fixture(scope="module")
+def command():
+    paper.add_to(app)
+    return lambda *arguments: CliRunner().invoke(app, ["paper", *map(str, arguments)])
+
+
+def test_the_command_writes_a_figure_to_a_new_folder(command, source, tmp_path):
+    out = tmp_path / "a" / "b"
+    done = command("figure2", "--data", source.path, "--out", out, "--min-user", 2, "--min-item", 2, "--json")
+    assert done.exit_code == 0, done.exception
+    assert {"figure2.json", "figure2.svg", "index.md"} <= set(json.loads(done.stdout)["files"])
+    facts = json.loads((out / "figure2.json").read_text())["facts"]
+    assert facts["command"] == "vitalrank paper figure2 --data little.parquet"
+
+
+def test_the_command_it_tells_has_what_changes_results():
+    study = StudySettings.quick(seeds=3, workers=9, trial_epochs=4)
+    told = paper._command("all", [Path("far/away/a.tsv"), Path("b.tsv")], "uni,vins", True, study)
+    logs = "--data a.tsv --data b.tsv"
+    assert told == f"vitalrank paper all {logs} --quick --contenders uni,vins --set seeds=3 --set trial_epochs=4"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["table9"], "table9"),
+        (["table1", "--contenders", "uni,magic"], "magic"),
+        (["table1", "--set", "size=3"], "size"),
+        (["table1", "--protocol", "best"], "best"),
+    ],
+)
+def test_mistakes_are_told(command, source, tmp_path, arguments, word):
+    done = command(*arguments, "--data", source.path, "--out", tmp_path)
+    assert isinstance(done.exception, SettingError)
+    assert word in str(done.exception)
