@@ -1,14 +1,25 @@
-"""Every Python block of the README and the docs runs; the blocks of one page share their names."""
+"""Every Python block of the README and the docs runs, commands exist, tables are those of the saved numbers.
+
+The blocks of one page share their names. A block marked ``py`` is not run, and its title says so.
+"""
 
 from __future__ import annotations
 
+import pkgutil
 import re
+import runpy
+import shlex
+import subprocess
+import sys
 from ast import literal_eval
 from dataclasses import fields
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import vitalrank.cli
 from vitalrank.samplers import SAMPLERS
 
 ROOT = Path(__file__).parents[1]
@@ -16,6 +27,10 @@ PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")})
 OPTIONAL = {"torch", "optuna", "matplotlib", "plotly", "pandas", "polars"}
 KNOB = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+NOT_RUN = re.compile(r"^ *```(?:\{?\.?py\b|python[^\n])(.*)$", re.MULTILINE)
+SHELL = re.compile(r"^```(?:sh|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+COMMAND = re.compile(r"^(?:\$ )?(vitalrank [^#\n]*)", re.MULTILINE)
+HONEST = ("not run", "excerpt", "examples/")  # the examples have tests of their own
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -42,3 +57,66 @@ def test_the_page_of_a_sampler(name):
     assert f"({name}.md)" in (ROOT / "docs/samplers/index.md").read_text(encoding="utf-8")
     knobs = {knob: literal_eval(default) for knob, default in KNOB.findall(page)}
     assert knobs == {field.name: field.default for field in fields(SAMPLERS[name])}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_block_that_is_not_run_says_so(page):
+    text = page.read_text(encoding="utf-8")
+    for title in NOT_RUN.findall(text):
+        assert any(word in title for word in HONEST), f"{page.name}: {title}"
+    assert text.count("```python") == len(BLOCK.findall(text)), "an indented block is not run"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_commands_of_a_page_exist_with_their_options(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block in SHELL.findall(page.read_text(encoding="utf-8")):
+        for line in COMMAND.findall(block.replace("\\\n", " ")):
+            name, command, words = "vitalrank", command_line(), shlex.split(line)[1:]
+            if "--config" in words:  # is read while options are
+                file = Path(words[words.index("--config") + 1])
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.touch()
+            while hasattr(command, "resolve_command"):
+                name, command, words = command.resolve_command(command.context_class(command), words)
+            with command.make_context(name, words):
+                pass  # made: every option is known and has a value of its type
+
+
+@cache
+def command_line():
+    import typer
+
+    app = typer.Typer()
+    for module in pkgutil.iter_modules(vitalrank.cli.__path__, "vitalrank.cli."):
+        getattr(import_module(module.name), "add_to", lambda app: None)(app)
+    return typer.main.get_command(app)
+
+
+def test_the_tables_of_the_sampler_page_are_those_of_the_saved_numbers():
+    script = runpy.run_path(str(ROOT / "benchmarks/choose_table.py"))
+    text = (ROOT / "docs/choose.md").read_text(encoding="utf-8")
+    assert script["renewed"](text) == text, "run python benchmarks/choose_table.py"
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_each_sampler_has_a_picture_of_its_law(name):
+    picture = ROOT / f"docs/images/laws/{name}.svg"
+    assert picture.stat().st_size < 60_000
+    page = (ROOT / f"docs/samplers/{name}.md").read_text(encoding="utf-8")
+    assert f"(../images/laws/{name}.svg)" in page
+    for heading in ("## Law", "## Cost", "## Knobs", "## When to use it, and when not", "## In code"):
+        assert f"{heading}\n" in page
+    assert "$$" in page
+
+
+def test_the_pages_build_without_a_warning(tmp_path):
+    """As ``make docs``: a broken link or a page that nothing leads to fails."""
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("material")
+    pytest.importorskip("latex2mathml")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "<math" in (tmp_path / "samplers/vins.html").read_text(encoding="utf-8")
+    assert not re.search(r'(?:src|href)="https?://(?!arxiv)', (tmp_path / "index.html").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ import browser
 import vitalrank as vr
 from vitalrank.comparing import Outcome, Results, run_comparison
 from vitalrank.report import make_page, summary_sentence, write_report
-from vitalrank.reporting import charts, scales
+from vitalrank.reporting import charts, scales, series
 
 NASTY = '<b>&"x"</b>{{body}}</script>'
 VOID = {"meta", "link", "line", "circle", "rect", "polyline", "path", "br"}
@@ -69,7 +69,7 @@ def test_every_section_is_there_and_every_tag_closes(page):
     for heading in ("Ranking", "Learning", "What the samplers did", "Popular and rare items", "Item vectors",
                     "What to try next", "Settings and versions"):  # fmt: skip
         assert f"<h2>{heading}" in text
-    assert found.tags["svg"] == found.tags["figure"] == 2 + 3 + 2 + 3
+    assert found.tags["svg"] == found.tags["figure"] == 2 + 4 + 2 + 4
     assert "nothing to draw" not in text
 
 
@@ -168,6 +168,20 @@ def test_bars_are_as_long_as_their_values():
     np.testing.assert_allclose(np.array(widths) / widths[0] * 0.2, [0.2, 0.1, 0.1, 0.1, 0.0, 0.1], atol=1e-3)
 
 
+def test_norms_by_degree_are_means_of_equally_many_items():
+    degree = [0] * 20 + [1] * 20 + [8] * 40
+    points = series.norms({"degree": degree, "norm": [float(max(d, 1)) for d in degree]})
+    assert points == [(1.0, 1.0), (8.0, 8.0)]
+    assert series.norms({"degree": [3], "norm": [0.5]}) == [(3.0, 0.5)]
+    assert series.norms({"degree": [3]}) == series.norms(None) == []  # kept before norms were
+
+
+def test_a_logarithmic_line_lies_where_its_values_are():
+    drawn = charts.line_chart([charts.Line("a", 0, [(1, 1.0), (10, 1.0), (100, 1.0)])], "t", "x", "y", log_x=True)
+    across = [float(place.split(",")[0]) for place in re.search(r'points="([^"]+)"', drawn)[1].split()]
+    assert across == [charts.LEFT, (charts.LEFT + charts.WIDTH - charts.RIGHT) / 2, charts.WIDTH - charts.RIGHT]
+
+
 def test_charts_without_values_say_so():
     for drawn in (charts.line_chart([], "t", "x", "y"), charts.stacked_bars([], [], "t", True),
                   charts.scatter([], [], [], "t")):  # fmt: skip
@@ -220,7 +234,7 @@ def test_a_browser_draws_sorts_and_points(page, tmp_path, size):
     found, errors = browser.probe(page, LOOK, tmp_path, size)
     assert errors == []
     assert all(found["drawn"])
-    assert len(found["drawn"]) == 10
+    assert len(found["drawn"]) == 12
     assert found["before"] == sorted(found["before"], reverse=True)
     assert found["recall"] == sorted(found["recall"], reverse=True)
     assert found["turned"] == sorted(found["turned"])

@@ -125,7 +125,21 @@ def read_folder(path: str | os.PathLike[str]) -> Saved:
     if IDS in meta["digests"]:
         with _explained(folder / IDS):
             ids = _read_ids(folder / IDS)
-    return Saved({key: value for key, value in meta.items() if key not in _OWN_KEYS}, tensors, ids)
+    return Saved(_without_own_keys(meta), tensors, ids)
+
+
+def read_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The ``meta`` of a folder alone, without its arrays.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp() + "/a"
+    >>> write_folder(folder, {"class": "Toy"}, {"table": np.eye(2, dtype=np.float32)})
+    >>> read_meta(folder)
+    {'class': 'Toy'}
+    """
+    return _without_own_keys(_read_meta(_readable(Path(path))))
 
 
 def is_saved(path: str | os.PathLike[str]) -> bool:
@@ -227,6 +241,10 @@ def _readable(path: Path, must: bool = True) -> Path:
     if must:
         raise StorageError(f"{path}: no {META} here; give a folder that save() wrote.")
     return path
+
+
+def _without_own_keys(meta: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in meta.items() if key not in _OWN_KEYS}
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:

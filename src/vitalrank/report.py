@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from html import escape
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from vitalrank.comparing.outcomes import write_text
+from vitalrank.comparing.planning import Entry, surroundings
 from vitalrank.comparing.results import Results
+from vitalrank.comparing.running import Job
+from vitalrank.errors import SettingError
 from vitalrank.reporting.sections import SECTIONS, opening, summary_sentence
+from vitalrank.training import TrainConfig
 
-__all__ = ["make_page", "summary_sentence", "write_report"]
+__all__ = ["make_page", "results_of", "summary_sentence", "write_report"]
 
 
 def make_page(results: Results, title: str = "Samplers compared") -> str:
@@ -57,6 +64,40 @@ def write_report(results: Results, path: str | os.PathLike[str], title: str = "S
     place = Path(path)
     write_text(place, make_page(results, title))
     return place
+
+
+def results_of(
+    model: Any, label: str = "run", sampler: str | None = None, training: Mapping[str, Any] | None = None
+) -> Results:
+    """One trained model as a comparison of a single entry, measured on the test part it holds out.
+
+    Parameters
+    ----------
+    model
+        A fitted model whose ``held_out`` has a test part.
+    label, sampler, training
+        What to call it; its sampler and settings, to be shown.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> train, test = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0).split_last(0.2)
+    >>> model = vr.MF(dim=8).fit(train, epochs=2, progress=False)
+    >>> model.held_out = {"test": test}
+    >>> results_of(model, "mf").rows[0].label
+    'mf'
+    """
+    if "test" not in model.held_out:
+        raise SettingError(f"{model!r} holds out no test part to measure it on; fit with one held out.")
+    test = model.held_out["test"]
+    job = Job(TrainConfig(), {"train": model.train, "valid": model.held_out.get("valid", test), "test": test})
+    seconds = sum(record.get("seconds", 0.0) for record in getattr(model, "history", ()))
+    seed = int((training or {}).get("seed", 0))
+    outcome = job.measure(model, Entry(label, lambda: model), seed, seconds, show=True)
+    parts = {"train": model.train, **model.held_out}
+    log = {"users": model.train.n_users, "items": model.train.n_items, "interactions": sum(map(len, parts.values()))}
+    facts = {"log": log, **({"training": dict(training)} if training else {}), **surroundings()}
+    return Results(job.config.metric, (replace(outcome, sampler=sampler),), facts)
 
 
 def _asset(name: str) -> str:

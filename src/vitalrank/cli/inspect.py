@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,16 @@ import typer
 if TYPE_CHECKING:
     from vitalrank.analysis import Inspection
 
+_EPOCHS = 6  # shown of a history
+_COLUMNS = {  # of a record: title and format; metrics follow
+    "loss": ("loss", ".4f"),
+    "tries": ("tries", ".1f"),
+    "vanished": ("vanished", ".1%"),
+    "unviolated": ("in vain", ".1%"),
+    "imbalance": ("imbalance min / median / max", ""),
+}
+_NOT_SETTINGS = ("log", "valid", "model", "sampler")  # what else makes a run that one
+
 
 def inspect(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")],
@@ -18,36 +28,95 @@ def inspect(
     sample: Annotated[int, typer.Option(help="Most users to make lists for.")] = 20_000,
     seed: Annotated[int, typer.Option(help="Of the samples.")] = 0,
     threads: Annotated[int | None, typer.Option(help="At most so many threads.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Also draw the run as an HTML page.", dir_okay=False)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show a run's imbalance, gradients, norms, frequency clustering and exposure, and say which knob to turn."""
     import vitalrank as vr
     from vitalrank.analysis import inspect_model
+    from vitalrank.checkpoint import read_meta
     from vitalrank.cli.choices import print_json
 
     model = vr.load(run)
     parts = [part for name, part in model.held_out.items() if name == "valid"]
     found = inspect_model(model, n, exclude=parts, sample=sample, seed=seed, threads=threads)
+    history = list(getattr(model, "history", ()))
+    trained = _trained(read_meta(run).get("training", {}))
+    if page is not None:
+        vr.report.write_report(
+            vr.report.results_of(model, run.resolve().name, trained["sampler"], trained["training"]), page, str(model)
+        )
     if json:
-        print_json({"run": str(run), "model": repr(model), **found.to_dict()})
+        print_json({"run": str(run), "model": repr(model), **trained, **found.to_dict(), "history": history})
         return
-    _print(model, found)
+    _print(model, trained, found, history)
+    if page is not None:
+        typer.echo(f"\nThe page: {page}")
 
 
-def _print(model: Any, found: Inspection) -> None:
+def _trained(training: Mapping[str, Any]) -> dict[str, Any]:
+    """Sampler, settings and kept epoch of a run; None where the folder does not say, as one of ``save``."""
+    identity = training.get("identity", {})
+    settings = {name: value for name, value in identity.items() if name not in _NOT_SETTINGS}
+    return {
+        "sampler": identity.get("sampler"),
+        "training": settings or None,
+        "best_epoch": training.get("best_epoch"),
+    }
+
+
+def _print(model: Any, trained: Mapping[str, Any], found: Inspection, history: Sequence[Mapping[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    console.print(f"{model!r} on {model.train!r}, {found.epochs} epochs\n", highlight=False)
+    for sentence in _opening(model, trained, found.epochs):
+        console.print(sentence, highlight=False)
+    console.print()
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, value, meaning in _rows(found):
         table.add_row(name, value, f"[dim]{meaning}[/]")
     console.print(table)
+    if history:
+        console.print("\nEpochs", style="bold")
+        console.print(_epochs(history))
     if found.advice:
         console.print("\nAdvice", style="bold")
     for sentence in found.advice:
         console.print(f"- {sentence}", highlight=False)
+
+
+def _opening(model: Any, trained: Mapping[str, Any], epochs: int) -> Iterator[str]:
+    yield f"{model!r} on {model.train!r}"
+    if trained["training"] is None:
+        if epochs:
+            yield "Sampler and settings are not kept in this folder: save() wrote it, not fit with a checkpoint."
+        return
+    kept = "" if trained["best_epoch"] is None else f", epoch {trained['best_epoch']} kept"
+    yield f"Trained with {trained['sampler']}, {epochs} epochs{kept}"
+    yield ", ".join(f"{name} {value}" for name, value in trained["training"].items())
+
+
+def _epochs(history: Sequence[Mapping[str, Any]]) -> Any:
+    """Some epochs from first to last; a column that no record has is left out."""
+    from rich.table import Table
+
+    metrics = dict.fromkeys(name for record in history for name in record if "@" in name)
+    shown = [name for name in (*_COLUMNS, *metrics) if any(record.get(name) is not None for record in history)]
+    table = Table(box=None, pad_edge=False)
+    for name in ("epoch", *shown):
+        table.add_column(_COLUMNS.get(name, (name, ""))[0], justify="right")
+    count = min(_EPOCHS, len(history))
+    places = sorted({round(place * (len(history) - 1) / max(count - 1, 1)) for place in range(count)})
+    for record in (history[place] for place in places):
+        table.add_row(str(record["epoch"]), *(_cell(name, record.get(name)) for name in shown))
+    return table
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    return _range(value) if isinstance(value, dict) else format(value, _COLUMNS.get(name, ("", ".4f"))[1])
 
 
 def _rows(found: Inspection) -> Iterator[tuple[str, str, str]]:

@@ -28,7 +28,16 @@ class Line:
     mark: int | None = None  # position of a point to stress
 
 
-def line_chart(lines: Sequence[Line], label: str, x: str, y: str, *, log_y: bool = False, zero: bool = False) -> str:
+def line_chart(
+    lines: Sequence[Line],
+    label: str,
+    x: str,
+    y: str,
+    *,
+    log_x: bool = False,
+    log_y: bool = False,
+    zero: bool = False,
+) -> str:
     """Curves with axes, names at their right ends and values to point at.
 
     Examples
@@ -40,7 +49,7 @@ def line_chart(lines: Sequence[Line], label: str, x: str, y: str, *, log_y: bool
     if not drawn:
         return empty(label)
     points = [point for line in drawn for point in line.points]
-    across = _tight([point[0] for point in points])
+    across = _tight([point[0] for point in points], log_x)
     up = scale_for([point[1] for point in points], HEIGHT - BOTTOM, TOP, log_y, zero)
     parts = [_axes(across, up, x, y)]
     parts += [_path(line, across, up) for line in sorted(drawn, key=lambda line: not line.faint)]
@@ -190,9 +199,9 @@ def _segment(begin: float, end: float, top: float, part: str, tip: str, share: f
     return drawn
 
 
-def _tight(values: Sequence[float]) -> Scale:
+def _tight(values: Sequence[float], log: bool = False) -> Scale:
     """From the left edge to the right one, without room: time begins where the axis does."""
-    return Scale(min(values), max(values), LEFT, WIDTH - RIGHT)
+    return Scale(min(values), max(values), LEFT, WIDTH - RIGHT, log)
 
 
 def _core(values: Sequence[float], start: float, stop: float) -> Scale:

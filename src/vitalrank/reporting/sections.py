@@ -11,7 +11,7 @@ from vitalrank.comparing.outcomes import Outcome
 from vitalrank.comparing.results import Results, Row
 from vitalrank.comparing.tables import p_text, seconds_text, shown_metrics
 from vitalrank.reporting.charts import line_chart, scatter, stacked_bars, style
-from vitalrank.reporting.series import against_seconds, imbalances, lines, points, wide
+from vitalrank.reporting.series import against_seconds, imbalances, lines, norms, points, wide
 
 BANDS = ("head", "middle", "tail")
 
@@ -100,16 +100,24 @@ def curves(results: Results) -> str:
 
 def dynamics(results: Results) -> str:
     tries = lines(results, lambda run: points(run.records, "tries"))
-    vanished = lines(results, lambda run: points(run.records, "vanished"))
+    vanished = lines(results, lambda run: [(x, 100 * y) for x, y in points(run.records, "vanished")])
     highest = lines(results, lambda run: imbalances(run.records, "max"), seeds=False)
     lowest = lines(results, lambda run: imbalances(run.records, "min"), seeds=False, dashed=True)
+    upper = lines(results, lambda run: imbalances(run.records, "q75"), seeds=False)
+    lower = lines(results, lambda run: imbalances(run.records, "q25"), seeds=False, dashed=True)
     return (
-        '<section><h2>What the samplers did</h2><div class="grid-3">'
+        '<section><h2>What the samplers did</h2><div class="grid-2">'
         + figure(
             "Imbalance of items",
             line_chart([*highest, *lowest], "Imbalance value of items against epochs", "epoch", "times", log_y=True),
             "Times an item was a positive for each time it was a negative, counted in each epoch: the highest item "
             "solid, the lowest dashed. 1 is balanced.",
+        )
+        + figure(
+            "Imbalance of the middle half",
+            line_chart([*upper, *lower], "Quartiles of the imbalance against epochs", "epoch", "times", log_y=True),
+            "The same for the upper quartile of the items, solid, and the lower one, dashed: half of all items lie "
+            "between the two.",
         )
         + figure(
             "Tries",
@@ -118,7 +126,7 @@ def dynamics(results: Results) -> str:
         )
         + figure(
             "Vanished gradients",
-            line_chart(vanished, "Share of vanished gradients against epochs", "epoch", "share", zero=True),
+            line_chart(vanished, "Share of vanished gradients against epochs", "epoch", "% of positives", zero=True),
             "Share of positives whose pair pulls with less than 0.01: they teach nothing any more.",
         )
         + "</div></section>"
@@ -156,6 +164,15 @@ def vectors(results: Results) -> str:
     figures = [_picture(row.runs[0]) for row in results.rows if row.runs[0].picture]
     if not figures:
         return ""
+    by_degree = lines(results, lambda run: norms(run.picture), seeds=False)
+    if any(line.points for line in by_degree):
+        figures.append(
+            figure(
+                "Norm against degree",
+                line_chart(by_degree, "Norm of item vectors against degree", "degree", "norm", log_x=True, zero=True),
+                "Mean norm of items of like degree. Where a line rises, popular items have the longer vectors.",
+            )
+        )
     names = zip(BANDS, CLASSES, strict=True)
     return (
         "<section><h2>Item vectors</h2><p class='soft'>Items in the plane, coloured by degree. Where vectors follow "

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
 
 from vitalrank.comparing.outcomes import Outcome
 from vitalrank.comparing.results import Results
 from vitalrank.reporting.charts import Line
 from vitalrank.training.history import Record
 
+_BINS, _FEWEST = 10, 20  # of items by degree, and items in one
 _WIDE = 20.0  # highest over lowest value from which a scale is logarithmic
 
 
@@ -48,6 +52,24 @@ def against_seconds(records: Iterable[Record], name: str) -> list[tuple[float, f
 def imbalances(records: Iterable[Record], name: str) -> list[tuple[float, float]]:
     """A quantile of the imbalance values by epoch."""
     return [(record["epoch"], record["imbalance"][name]) for record in records if name in record.get("imbalance", {})]
+
+
+def norms(picture: dict[str, Any] | None) -> list[tuple[float, float]]:
+    """Mean norm against mean degree, in bins of equally many of the items shown.
+
+    Examples
+    --------
+    >>> norms({"degree": [1] * 20 + [9] * 20, "norm": [0.5] * 20 + [2.0] * 20})
+    [(1.0, 0.5), (9.0, 2.0)]
+    """
+    if picture is None or "norm" not in picture:  # of a comparison kept before norms were
+        return []
+    pairs = sorted(zip(picture["degree"], picture["norm"], strict=True))
+    bins = max(1, min(_BINS, len(pairs) // _FEWEST))
+    cuts = [len(pairs) * place // bins for place in range(bins + 1)]
+    groups = [pairs[begin:end] for begin, end in pairwise(cuts) if end > begin]
+    means = [(fmean(max(degree, 1) for degree, _ in group), fmean(norm for _, norm in group)) for group in groups]
+    return [point for place, point in enumerate(means) if not place or point[0] > means[place - 1][0]]
 
 
 def wide(lines: Iterable[Line]) -> bool:

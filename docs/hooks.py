@@ -1,0 +1,62 @@
+"""What the build adds to Markdown: formulas as MathML, notebooks as pages. Nothing is asked from the network."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.structure.files import File
+
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+NOTEBOOK_LINK = re.compile(r"(\]\([^)\s]*)\.ipynb\)")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Each notebook gets a page beside it."""
+    for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        text = Path(file.abs_src_path).read_text(encoding="utf-8")
+        files.append(File.generated(config, file.src_uri.replace(".ipynb", ".md"), content=page_of(json.loads(text))))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links to a notebook, which code hosts show, lead to its page here."""
+    return NOTEBOOK_LINK.sub(r"\1.md)", markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Formulas as MathML, which browsers draw without help."""
+    return FORMULA.sub(lambda found: mathml(unescape(found[2]).strip(), block=found[1] == "div"), html)
+
+
+def mathml(latex: str, block: bool) -> str:
+    return str(convert(latex, display="block" if block else "inline"))
+
+
+def page_of(notebook: dict[str, Any]) -> str:
+    """A notebook as Markdown: its words, its code, and what the code printed and drew."""
+    return "\n\n".join(part for cell in notebook["cells"] for part in parts_of(cell)) + "\n"
+
+
+def parts_of(cell: dict[str, Any]) -> list[str]:
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return [source]
+    return [f"```py\n{source}\n```", *(shown for output in cell["outputs"] if (shown := output_of(output)))]
+
+
+def output_of(output: dict[str, Any]) -> str:
+    if output["output_type"] == "stream":
+        return f"```text\n{''.join(output['text']).rstrip()}\n```"
+    data = output.get("data", {})
+    if "image/png" in data:
+        return f'<img alt="" src="data:image/png;base64,{"".join(data["image/png"]).strip()}">'
+    if "text/markdown" in data:
+        return "".join(data["text/markdown"])
+    if "text/html" in data:
+        return f'<div class="output">{"".join(data["text/html"])}</div>'
+    return f"```text\n{''.join(data.get('text/plain', []))}\n```"
