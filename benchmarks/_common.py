@@ -62,9 +62,12 @@ def best_seconds(action: Callable[[], Any], repeats: int = 3) -> float:
     return min(times)
 
 
-def peers_python(packages: list[str]) -> str | None:
-    """The interpreter of a venv that holds the peers, made on first use; None if they cannot be installed."""
-    folder = HERE / ".peers"
+def peers_python(packages: list[str], name: str = ".") -> str | None:
+    """The interpreter of a venv that holds the peers, made on first use; None if they cannot be installed.
+
+    A peer that needs old versions of what the others use has a venv of its own name.
+    """
+    folder = HERE / ".peers" / name
     python = folder / "bin" / "python"
     try:
         if not python.exists():

@@ -1,0 +1,271 @@
+"""Does the sampler pay more where the model costs more? MF, FPMC and MARank under four samplers on real sequences.
+
+    python benchmarks/models.py --data FOLDER [--device cuda] [--workers 8] [--budget-seconds 360]
+    python benchmarks/models.py --summary      # the table of the runs saved so far
+
+Protocol: k-core on both sides (10; 5 for steam and amazon-games), test = last ceil(20 %) of each user, valid = last
+10 % of the rest. Seed 0 tries the settings of GRID; the best by valid are run with the other seeds; the best epoch by
+valid is kept and test is read once. One line of JSON per run is appended to models.jsonl, so that a search that was
+stopped goes on where it was. Runs side by side share the machine, so their seconds are for comparing samplers under
+one model, not machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _common import HERE, save
+
+Run = dict[str, Any]
+
+
+def settings(pace: tuple[float, int | None], regs: tuple[float, ...]) -> list[Run]:
+    return [{"lr": pace[0], "batch": pace[1], "reg": reg} for reg in regs]
+
+
+CORE = {"steam": 5, "amazon-games": 5}
+LOGS = ("ml-100k", "steam", "amazon-games", "yelp")
+# Learning rate, batch (None: by the size of the log) and L2 weight, each of the last in turn.
+GRID = {
+    "MARank": settings((0.003, None), (5e-3, 2e-2, 6e-2)) + settings((0.001, 1024), (5e-4, 2e-2)),
+    "FPMC": settings((0.003, None), (5e-3, 2e-2, 6e-2)),
+    "MF": settings((0.003, None), (2e-2, 6e-2)),
+}
+SAMPLERS = {"VINS": "VINS", "Uni": "Uniform", "LFM-W": "LFMW", "DNS": "DNS"}
+# What is asked first: VINS against uniform and WARP, where the model is costly.
+ORDER = [(model, samplers) for samplers in (("VINS", "Uni", "LFM-W"), ("DNS",)) for model in GRID]
+FITTING = {"epochs": 200, "patience": 5, "valid_every": 3, "progress": False}
+_JOB = ("log", "model", "sampler", "training", "seed")
+
+
+# ---------------------------------------------------------------------------------------------------- one run
+
+
+@cache
+def parts(folder: str, name: str) -> tuple[Any, ...]:
+    import vitalrank as vr
+
+    core = CORE.get(name, 10)
+    return vr.read(Path(folder) / f"{name}.tsv.gz").k_core(core, core).split_last(0.2, valid=0.1)
+
+
+@cache
+def warm(model: str, sampler: str, device: str) -> None:
+    """Compile what a run needs, so that its seconds are of training alone."""
+    import vitalrank as vr
+
+    log = vr.datasets.synthetic(users=200, items=150, interactions=4000, seed=0)
+    train, valid = log.split_last(0.2)
+    chosen = getattr(vr, SAMPLERS[sampler])()
+    getattr(vr, model)().fit(train, chosen, valid=valid, epochs=2, device=device, progress=False)
+
+
+class Timed:
+    """A sampler that counts the seconds spent in it."""
+
+    def __init__(self, sampler: Any) -> None:
+        self._sampler = sampler
+        self.seconds = 0.0
+
+    def bind(self, *arguments: Any, **options: Any) -> Timed:
+        self._sampler = self._sampler.bind(*arguments, **options)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sampler, name)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        began = time.perf_counter()
+        draw = self._sampler(*arguments, **options)
+        self.seconds += time.perf_counter() - began
+        return draw
+
+
+def run(folder: str, device: str, threads: int, end: float, job: Run) -> Run:
+    """Train one model, stop at ``end`` (seconds since 1970), and say what came out."""
+    import vitalrank as vr
+
+    warm(job["model"], job["sampler"], device)
+    train, valid, test = parts(folder, job["log"])
+    sampler = getattr(vr, SAMPLERS[job["sampler"]])()
+    timed = Timed(sampler) if device == "cpu" else sampler  # on a GPU nobody waits for the sampler
+    options = {**FITTING, **job["training"], "seed": job["seed"], "device": device, "threads": threads}
+    model = getattr(vr, job["model"])()
+    model.fit(train, timed, valid=valid, callbacks=[lambda record, model: time.time() > end], **options)
+    history = model.history
+    best = history.best_epoch or len(history)
+    seconds = [record["seconds"] for record in history]
+    share = {"sampling_share": round(timed.seconds / sum(seconds), 4)} if device == "cpu" else {}
+    return {
+        **{name: job[name] for name in _JOB},
+        "device": device,
+        "cut": history.stopped == "callback",
+        "best_epoch": best,
+        "epochs": len(history),
+        "seconds_to_best": round(sum(seconds[:best]), 3),
+        "seconds_per_epoch": round(float(np.median(seconds)), 4),
+        "tries": round(history[best - 1]["tries"], 2),
+        **share,
+        "valid": round(history[best - 1].get("ndcg@10", float("nan")), 5),
+        "test": round(vr.evaluate(model, test, at=10, exclude=valid, metrics="ndcg", threads=threads)["ndcg@10"], 5),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------- what to run
+
+
+def key(job: Run) -> str:
+    return json.dumps([job[name] for name in _JOB])
+
+
+def read_runs(path: Path, device: str) -> list[Run]:
+    """Whole runs that are saved, made on that device."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [job for line in lines if not (job := json.loads(line))["cut"] and job["device"] == device]
+
+
+def cells(logs: list[str], models: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Log, model and sampler, the most wanted first."""
+    for model, samplers in ORDER:
+        for log in logs:
+            for sampler in samplers:
+                if model in models:
+                    yield log, model, sampler
+
+
+def next_jobs(done: list[Run], arguments: argparse.Namespace) -> Iterator[Run]:
+    """Jobs that can be begun now: all of seed 0, and other seeds where seed 0 is through."""
+    known = {key(job) for job in done}
+    for log, model, sampler in cells(arguments.logs.split(","), arguments.models.split(",")):
+        cell = {"log": log, "model": model, "sampler": sampler}
+        tried = [{**cell, "training": training, "seed": 0} for training in GRID[model]]
+        left = [job for job in tried if key(job) not in known]
+        if not left:
+            best = best_training(done, cell)
+            again = [{**cell, "training": best, "seed": seed} for seed in range(1, arguments.seeds)]
+            left = [job for job in again if key(job) not in known]
+        yield from left
+
+
+def best_training(done: list[Run], cell: Run) -> Run:
+    """The settings that seed 0 did best with on valid."""
+    tried = [job for job in done if job["seed"] == 0 and all(job[name] == value for name, value in cell.items())]
+    best: Run = max(tried, key=lambda job: job["valid"])["training"]
+    return best
+
+
+def search(arguments: argparse.Namespace) -> None:
+    """Run what is left, several at a time, until the budget is spent."""
+    end = time.time() + arguments.budget_seconds
+    done = read_runs(arguments.out, arguments.device)
+    begun = {key(job) for job in done}
+    threads = max(1, (os.cpu_count() or 1) // arguments.workers)
+    waiting: set[Future[Run]] = set()
+    with ProcessPoolExecutor(arguments.workers, get_context("spawn")) as pool:
+        while time.time() < end:
+            free = arguments.workers - len(waiting)
+            for job in [job for job in next_jobs(done, arguments) if key(job) not in begun][:free]:
+                begun.add(key(job))
+                waiting.add(pool.submit(run, arguments.data, arguments.device, threads, end, job))
+            if not waiting:
+                break
+            finished, waiting = wait(waiting, timeout=5.0, return_when=FIRST_COMPLETED)
+            done += [result for future in finished if (result := kept(future, arguments.out))]
+        for future in waiting:
+            kept(future, arguments.out)
+
+
+def kept(future: Future[Run], path: Path) -> Run | None:
+    """Write down what a run found; one that failed is told and left out."""
+    try:
+        result = future.result()
+    except Exception as error:
+        print(f"failed: {error!r}", flush=True)
+        return None
+    with path.open("a") as out:
+        out.write(json.dumps(result) + "\n")
+    print(" ".join(f"{name}={value}" for name, value in result.items()), flush=True)
+    return None if result["cut"] else result
+
+
+# ---------------------------------------------------------------------------------------------------- what came out
+
+
+def summary(path: Path, device: str) -> dict[str, Run]:
+    """For each log, model and sampler at its best settings: means over seeds."""
+    done = read_runs(path, device)
+    table: dict[str, Run] = {}
+    for log, model, sampler in sorted({(job["log"], job["model"], job["sampler"]) for job in done}):
+        cell = {"log": log, "model": model, "sampler": sampler}
+        best = {**cell, "training": best_training(done, cell)}
+        runs = [job for job in done if all(job[name] == value for name, value in best.items())]
+        means = {name: round(float(np.mean([job[name] for job in runs])), 4) for name in _MEANS}
+        spread = round(float(np.std([job["test"] for job in runs])), 4)
+        table[f"{log} {model} {sampler}"] = {
+            **best["training"],
+            "seeds": len(runs),
+            **means,
+            "test_deviation": spread,
+        }
+    return table
+
+
+_MEANS = ("test", "valid", "best_epoch", "seconds_to_best", "seconds_per_epoch", "tries")
+
+
+def show(table: dict[str, Run]) -> None:
+    names = ("seeds", "lr", "reg", "NDCG@10", "+-", "epoch", "s to best", "tries")
+    print(" " * 30 + "{:>6s}{:>7s}{:>8s}{:>9s}{:>8s}{:>7s}{:>11s}{:>8s}".format(*names))
+    for name, row in table.items():
+        print(
+            f"{name:30s}{row['seeds']:6d}{row['lr']:7g}{row['reg']:8g}{row['test']:9.4f}{row['test_deviation']:8.4f}"
+            f"{row['best_epoch']:7.1f}{row['seconds_to_best']:11.2f}{row['tries']:8.1f}"
+        )
+
+
+def claims(table: dict[str, Run]) -> dict[str, dict[str, float]]:
+    """VINS over uniform in quality, and over LFM-W in seconds, for each log and model."""
+    found: dict[str, dict[str, float]] = {}
+    for cell in sorted({name.rpartition(" ")[0] for name in table}):
+        vins, uni, warp = (table.get(f"{cell} {sampler}") for sampler in ("VINS", "Uni", "LFM-W"))
+        if vins and uni and warp:
+            found[cell] = {
+                "ndcg, VINS / Uni": round(vins["test"] / uni["test"], 3),
+                "ndcg, VINS / LFM-W": round(vins["test"] / warp["test"], 3),
+                "seconds, VINS / LFM-W": round(vins["seconds_to_best"] / warp["seconds_to_best"], 3),
+            }
+            print(cell, found[cell])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="folder of the logs, NAME.tsv.gz")
+    parser.add_argument("--logs", default=",".join(LOGS))
+    parser.add_argument("--models", default=",".join(GRID))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--budget-seconds", type=float, default=1e9)
+    parser.add_argument("--out", type=Path, default=HERE / "models.jsonl")
+    parser.add_argument("--summary", action="store_true")
+    arguments = parser.parse_args()
+    if not arguments.summary:
+        search(arguments)
+    table = summary(arguments.out, arguments.device)
+    show(table)
+    save(arguments.out.stem, {"device": arguments.device, "runs": table, "claims": claims(table)})
+
+
+if __name__ == "__main__":
+    main()
