@@ -157,7 +157,7 @@ class GpuEngine:
         length = _even_share(full, _GRAPH_STEPS)
         done = 0
         while done < full:
-            if self._graph is None and done > 0 and self._can_capture() and full - done >= length:
+            if self._graph is None and self._can_capture() and full - done >= length:
                 self._graph = self._captured(length)
             if self._graph is not None and full - done >= length:
                 self._graph.replay()
@@ -168,8 +168,8 @@ class GpuEngine:
                 done += 1
 
     def _can_capture(self) -> bool:
-        """A first step has compiled the kernels; samplers that look at the tables now and then decide in Python."""
-        return self._device != "cpu" and self._sampler.is_steady
+        """Once a first step has compiled the kernels; samplers that look at the tables now and then decide in Python."""
+        return self._device != "cpu" and self._item_sums is not None and self._sampler.is_steady
 
     def _captured(self, length: int) -> torch.cuda.CUDAGraph:
         """So many steps as one graph."""
