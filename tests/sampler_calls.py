@@ -61,6 +61,8 @@ def on_gpu(bound, queries, table, users, positives, step=0, k=1, rows=None) -> D
     pytest.importorskip("triton")
     batch = bound._batch(bound.on(GPU), queries, table, users, positives, step, k, rows, None)
     draw = bound.draw(batch)
+    if bound.counts is not None:
+        bound.counts.gather()
     told = {part: getattr(draw, part) for part in PARTS if getattr(draw, part) is not None}
     assert all(isinstance(value, torch.Tensor) for value in told.values())
     return Draw(**{part: value.cpu().numpy() for part, value in told.items()})

@@ -68,7 +68,7 @@ def test_bad_bindings(options):
         ({"rows": [0, -1]}, "rows"),
         ({"score": lambda rows, ids: np.zeros(3)}, "score"),
     ],
-    ids=str,
+    ids=lambda part: part if isinstance(part, str) else "-".join(part),
 )
 def test_bad_calls(change, told):
     good = {"queries": np.ones((2, 4)), "item_table": np.ones((12, 4)), "users": [0, 1], "positives": [0, 1]}

@@ -6,24 +6,25 @@ import numpy as np
 import pytest
 
 import vitalrank as vr
-from sampler_calls import PATHS, call
+from sampler_calls import PATHS, call, world_of
 from sampler_cases import ALL, VARIANTS, WORLD
 from vitalrank.samplers import Counts
 
 every_sampler = pytest.mark.parametrize("name", VARIANTS)
-every_path = pytest.mark.parametrize("path", PATHS)
+# Threads are the CPU's.
+CASES = [(path, threads) for path in PATHS for threads in (1, 2, 4) if path != "gpu" or threads == 1]
 
 
 @every_sampler
-@every_path
-@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize(("path", "threads"), CASES)
 def test_counts_are_those_of_the_draws(name, path, threads):
-    bound = VARIANTS[name].bind(WORLD.log, 1, count=True, threads=threads)
-    draws = [call(name, path, WORLD, bound, step=step) for step in range(2)]
+    world = world_of(path)
+    bound = VARIANTS[name].bind(world.log, 1, count=True, threads=threads)
+    draws = [call(name, path, world, bound, step=step) for step in range(2)]
     counts = bound.counts
-    open_rows = WORLD.users != ALL
+    open_rows = world.users != ALL
     ids = np.concatenate([draw.ids[open_rows].ravel() for draw in draws])
-    np.testing.assert_array_equal(counts.positive, 2 * np.bincount(WORLD.positives[open_rows], minlength=12))
+    np.testing.assert_array_equal(counts.positive, 2 * np.bincount(world.positives[open_rows], minlength=12))
     np.testing.assert_array_equal(counts.negative, np.bincount(ids, minlength=12))
     assert (counts.rows, counts.skipped) == (2 * len(open_rows), 2 * (~open_rows).sum())
     tries = np.concatenate([draw.tries[open_rows] for draw in draws])
