@@ -168,7 +168,7 @@ class GpuEngine:
                 done += 1
 
     def _can_capture(self) -> bool:
-        """Once a first step has compiled the kernels; samplers that look at the tables now and then decide in Python."""
+        """A first step has compiled the kernels; samplers that look at the tables now and then decide in Python."""
         return self._device != "cpu" and self._item_sums is not None and self._sampler.is_steady
 
     def _captured(self, length: int) -> torch.cuda.CUDAGraph:
