@@ -1,6 +1,7 @@
 # make demo   set up and run the demo           make test   set up, then lint, types and tests
 # make bench  run every benchmark               make docs   build the pages into site/
-# make test-gpu  the kernels on a real GPU      make clean  forget the environment
+# make test-gpu  the kernels on a real GPU      make cover  tests with coverage, slower
+# make clean  forget the environment
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 NEEDS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint types unit docs bench clean
+.PHONY: help demo test test-gpu lint types unit cover docs bench clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -37,6 +38,9 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+cover: $(VENV)/.dev
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term
 
 docs: $(VENV)/.dev
