@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import vitalrank as vr
 from commands import QUICK, call, complaint, told, write_log
+from vitalrank.devices import resolve
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,26 @@ def test_fit_evaluate_recommend_similar(run, capsys):
     lists = told(capsys, "recommend", run, "--user", "u1", "--user", "u2", "--n", 3)
     assert [len(lists[user]) for user in ("u1", "u2")] == [3, 3]
     assert len(told(capsys, "similar", run, "--item", "i1", "--n", 4)["i1"]) == 4
+
+
+def test_count_keeps_the_imbalance_of_each_epoch(log, tmp_path, capsys):
+    options = ["--epochs", "2", "--set", "dim=8", "--seed", "0"]
+    for name, more in (("plain", []), ("counted", ["--count"])):
+        assert call("fit", log, "--out", tmp_path / name, *options, *more) == 0
+    capsys.readouterr()
+    plain, counted = (vr.load(tmp_path / name) for name in ("plain", "counted"))
+    assert "imbalance" not in plain.history[-1]
+    assert counted.history[-1]["imbalance"]["max"] > 0
+    for name, table in plain.tensors().items():
+        np.testing.assert_array_equal(table, counted.tensors()[name])
+
+
+def test_a_device_that_is_not_there_is_told_in_one_line(run, capsys):
+    if resolve("auto") != "cpu":
+        pytest.skip("there is a GPU")
+    for command in (["evaluate", run], ["recommend", run, "--user", "u1"]):
+        assert call(*command, "--device", "cuda") == 2
+        assert "no GPU is visible" in capsys.readouterr().err
 
 
 def test_fit_goes_on_where_it_stopped(log, run, capsys):

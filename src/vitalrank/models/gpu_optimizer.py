@@ -10,13 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
+from vitalrank.kernels.cpu.moves import ADAGRAD_EPS, ADAM_EPS, MEAN_TAKE, OPTIMIZERS, SQUARE_TAKE, step_size
 
 Array = NDArray[Any]
 Tensors = list[Tensor]
-
-_MEAN_TAKE, _SQUARE_TAKE = 0.1, 0.001
-_ADAM_EPS, _ADAGRAD_EPS = 1e-8, 1e-10
 
 
 @dataclass
@@ -116,15 +113,15 @@ def scale(gradients: Tensors, positives: int, clip: float | None) -> None:
 
 
 def _adam(size: float, pulls: Tensors, values: Tensors, means: Tensors, squares: Tensors) -> None:
-    torch._foreach_lerp_(means, pulls, _MEAN_TAKE)
-    torch._foreach_mul_(squares, 1.0 - _SQUARE_TAKE)
-    torch._foreach_addcmul_(squares, pulls, pulls, _SQUARE_TAKE)
-    _divided(size, means, values, squares, _ADAM_EPS)
+    torch._foreach_lerp_(means, pulls, float(MEAN_TAKE))
+    torch._foreach_mul_(squares, 1.0 - float(SQUARE_TAKE))
+    torch._foreach_addcmul_(squares, pulls, pulls, float(SQUARE_TAKE))
+    _divided(size, means, values, squares, float(ADAM_EPS))
 
 
 def _adagrad(size: float, pulls: Tensors, values: Tensors, squares: Tensors) -> None:
     torch._foreach_addcmul_(squares, pulls, pulls, 1.0)
-    _divided(size, pulls, values, squares, _ADAGRAD_EPS)
+    _divided(size, pulls, values, squares, float(ADAGRAD_EPS))
 
 
 def _sgd(size: float, pulls: Tensors, values: Tensors) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
@@ -119,7 +119,6 @@ class Trained(Recommender):
             known = ", ".join(FitOptions.__annotations__)
             raise SettingError(f"fit has no option {min(unknown)!r}; it has {known}.")
         config = TrainConfig(**{name: value for name, value in given.items() if name in _CONFIG})
-        config = replace(config, device=resolve(config.device))  # "auto" would not tell a resumed run where it ran
         trainer = Trainer(config, **{name: value for name, value in given.items() if name not in _CONFIG})
         trainer.fit(self, train, self.default_sampler(config) if sampler is None else sampler, valid)
         return self

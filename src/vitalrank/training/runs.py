@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,12 +48,12 @@ class Engine(Protocol):
         """Whether every value is a number."""
 
 
-class HostEngine:
+class HostEngine(ABC):
     """The part of an engine that is the same wherever its values are NumPy arrays."""
 
+    @abstractmethod
     def values(self) -> Mapping[str, NDArray[Any]]:
         """The arrays the model serves."""
-        raise NotImplementedError
 
     def copy(self) -> Mapping[str, Any]:
         """The values as they are now."""

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,7 +81,8 @@ class Trainer:
     ) -> None:
         if resume and checkpoint is None:
             raise SettingError("resume needs a folder to resume from; give checkpoint=.")
-        self.config = config or TrainConfig()
+        given = config or TrainConfig()
+        self.config = replace(given, device=resolve(given.device))  # "auto" would not tell a resumed run where it ran
         self.callbacks = tuple(callbacks)
         self.progress = progress
         self._checkpoint = checkpoint
@@ -97,7 +98,7 @@ class Trainer:
         if len(train) == 0:
             raise SettingError("the training log is empty; give one with at least one interaction.")
         folder = self._folder(model, train, sampler, valid)
-        with limited(self.config.threads), own_stream(resolve(self.config.device)), interruptible() as interrupt:
+        with limited(self.config.threads), own_stream(self.config.device), interruptible() as interrupt:
             engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
             try:
                 run = folder.resume(engine) if folder is not None else Run()

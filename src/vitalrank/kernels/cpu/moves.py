@@ -14,10 +14,10 @@ from vitalrank.kernels.rng import LEAN
 SGD, ADAGRAD, ADAM = 0, 1, 2
 
 _MEAN_KEEP, _SQUARE_KEEP = 0.9, 0.999
-_MEAN_TAKE = np.float32(1.0 - _MEAN_KEEP)
-_SQUARE_TAKE = np.float32(1.0 - _SQUARE_KEEP)
-_ADAM_EPS = np.float32(1e-8)
-_ADAGRAD_EPS = np.float32(1e-10)
+MEAN_TAKE = np.float32(1.0 - _MEAN_KEEP)
+SQUARE_TAKE = np.float32(1.0 - _SQUARE_KEEP)
+ADAM_EPS = np.float32(1e-8)
+ADAGRAD_EPS = np.float32(1e-10)
 
 
 class Optimizer(NamedTuple):
@@ -54,18 +54,18 @@ def move_row(
             pull = gradient[f] + decay * value
             mean = state[row, first, f]
             square = state[row, first + 1, f]
-            mean += (pull - mean) * _MEAN_TAKE
-            square += (pull * pull - square) * _SQUARE_TAKE
+            mean += (pull - mean) * MEAN_TAKE
+            square += (pull * pull - square) * SQUARE_TAKE
             state[row, first, f] = mean
             state[row, first + 1, f] = square
-            values[row, 0, f] = value - rate * mean / (math.sqrt(square) + _ADAM_EPS)
+            values[row, 0, f] = value - rate * mean / (math.sqrt(square) + ADAM_EPS)
     elif rule.optimizer == ADAGRAD:
         for f in range(width):
             value = values[row, 0, f]
             pull = gradient[f] + decay * value
             square = state[row, first, f] + pull * pull
             state[row, first, f] = square
-            values[row, 0, f] = value - rate * pull / (math.sqrt(square) + _ADAGRAD_EPS)
+            values[row, 0, f] = value - rate * pull / (math.sqrt(square) + ADAGRAD_EPS)
     else:
         for f in range(width):
             value = values[row, 0, f]

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from vitalrank.kernels.rng import LEAN, SHUFFLE, below, philox
 
 ROUNDS = 6
-_MIX_0 = np.uint32(0x7FEB352D)
-_MIX_1 = np.uint32(0x846CA68B)
+MIX_0 = np.uint32(0x7FEB352D)
+MIX_1 = np.uint32(0x846CA68B)
 
 
 class Order(NamedTuple):
@@ -57,8 +57,8 @@ def _words(seed: Any, epoch: Any, turn: Any) -> Any:
 def _hash(half: Any, key: Any) -> Any:
     """32 well-mixed bits."""
     x = np.uint32(half) ^ key
-    x = np.uint32((x ^ (x >> np.uint32(16))) * _MIX_0)
-    x = np.uint32((x ^ (x >> np.uint32(15))) * _MIX_1)
+    x = np.uint32((x ^ (x >> np.uint32(16))) * MIX_0)
+    x = np.uint32((x ^ (x >> np.uint32(15))) * MIX_1)
     return np.uint32(x ^ (x >> np.uint32(16)))
 
 

@@ -9,6 +9,8 @@ from vitalrank.kernels.cpu import moves as cpu
 
 ADAM = tl.constexpr(cpu.ADAM)
 ADAGRAD = tl.constexpr(cpu.ADAGRAD)
+MEAN_TAKE, SQUARE_TAKE = tl.constexpr(float(cpu.MEAN_TAKE)), tl.constexpr(float(cpu.SQUARE_TAKE))
+ADAM_EPS, ADAGRAD_EPS = tl.constexpr(float(cpu.ADAM_EPS)), tl.constexpr(float(cpu.ADAGRAD_EPS))
 _SLOTS = {optimizer.code: optimizer.slots for optimizer in cpu.OPTIMIZERS.values()}
 
 
@@ -34,15 +36,15 @@ def move_rows(
     if OPTIMIZER == ADAM:
         mean = tl.load(state + slot, mask=inside, other=0.0)
         square = tl.load(state + slot + width, mask=inside, other=0.0)
-        mean += (pull - mean) * 0.1
-        square += (pull * pull - square) * 0.001
+        mean += (pull - mean) * MEAN_TAKE
+        square += (pull * pull - square) * SQUARE_TAKE
         tl.store(state + slot, mean, mask=inside)
         tl.store(state + slot + width, square, mask=inside)
-        value -= rate * mean / (tl.sqrt(square) + 1e-8)
+        value -= rate * mean / (tl.sqrt(square) + ADAM_EPS)
     elif OPTIMIZER == ADAGRAD:
         square = tl.load(state + slot, mask=inside, other=0.0) + pull * pull
         tl.store(state + slot, square, mask=inside)
-        value -= rate * pull / (tl.sqrt(square) + 1e-10)
+        value -= rate * pull / (tl.sqrt(square) + ADAGRAD_EPS)
     else:
         value -= rate * pull
     tl.store(values + place, value, mask=inside)

@@ -13,6 +13,7 @@ from torch import Tensor
 from vitalrank.kernels.cpu import orders as cpu
 
 ROUNDS = tl.constexpr(cpu.ROUNDS)
+MIX_0, MIX_1 = tl.constexpr(int(cpu.MIX_0)), tl.constexpr(int(cpu.MIX_1))
 
 
 class Order(NamedTuple):
@@ -38,8 +39,8 @@ def write_order(order: Order, size: int, seed: int, epoch: int) -> None:
 @triton.jit
 def _hash(half: tl.tensor, key: tl.tensor) -> Any:
     x = half.to(tl.uint32) ^ key
-    x = (x ^ (x >> 16)) * 0x7FEB352D
-    x = (x ^ (x >> 15)) * 0x846CA68B
+    x = (x ^ (x >> 16)) * MIX_0
+    x = (x ^ (x >> 15)) * MIX_1
     return x ^ (x >> 16)
 
 
