@@ -123,25 +123,47 @@ def test_the_best_items_are_those_of_the_cpu(log, n, monkeypatch):
     np.testing.assert_array_equal(values, scores)
 
 
-def test_the_order_is_that_of_the_cpu():
-    from vitalrank.kernels.gpu.batches import Batch, Log, Now, load_batch
+@pytest.mark.parametrize("width", [0, 2])
+def test_the_order_is_that_of_the_cpu(width):
+    from vitalrank.kernels.gpu.batches import Log, Now, load_batch, new_batch
     from vitalrank.kernels.gpu.orders import new_order, write_order
 
     size, stride = 37, 20
     order = new_order(torch.device(GPU))
     write_order(order, size, seed=5, epoch=2)
     numbers = torch.arange(size, dtype=torch.int32, device=GPU)
-    now = Now(
-        *(torch.zeros(2, dtype=kind, device=GPU) for kind in (torch.int64, torch.float32, torch.int64, torch.float32))
-    )
-    table = torch.zeros((size, 2), device=GPU)
+    now = Now(*(torch.zeros(2, dtype=kind, device=GPU) for kind in (torch.int64, torch.float32, torch.int64)))
+    table = torch.arange(2.0 * size, device=GPU).view(size, 2)
     visited = []
     for batch_number, count in ((0, 20), (1, 17)):
-        batch = Batch(numbers[:count].clone(), numbers[:count].clone(), torch.zeros((count, 2), device=GPU))
+        batch = new_batch(count, width, GPU)
         load_batch(order, batch_number, now, Log(numbers, numbers, stride), table, batch)
         visited += batch.users.tolist()
+        assert torch.equal(batch.queries, table[batch.users.long(), :width])
+    assert now.steps.tolist() == [0, 1]
     plain = shuffled_order(size, 5, 2)
     assert visited == [int(row_at(plain, position)) for position in range(size)]
+
+
+def test_dropout_follows_its_counter():
+    from vitalrank.kernels.gpu import new_counter
+    from vitalrank.kernels.gpu.dropout import drop
+
+    rows = torch.zeros(1, dtype=torch.int32, device=GPU)
+    x = torch.ones((41, 51), device=GPU, requires_grad=True)
+
+    def dropped(seed, step, layer):
+        return drop(x, 0.25, new_counter(seed, step, rows), layer)
+
+    first = dropped(0, 0, 0)
+    assert first.unique().tolist() == [0.0, pytest.approx(4 / 3)]
+    assert (first == 0).float().mean().item() == pytest.approx(0.25, abs=0.04)
+    assert torch.equal(first, dropped(0, 0, 0))
+    for other in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
+        both = ((first == 0) & (dropped(*other) == 0)).float().mean().item()
+        assert both == pytest.approx(0.25**2, abs=0.03)  # apart from each other
+    (first * 2.0).sum().backward()
+    assert torch.equal(x.grad, 2.0 * first.detach())
 
 
 def test_every_kernel_compiles_for_a_card_that_is_not_here():

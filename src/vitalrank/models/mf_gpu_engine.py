@@ -15,13 +15,17 @@ from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
 from vitalrank.kernels.cpu.steps import Rule
 from vitalrank.kernels.gpu import Counter, new_counter
-from vitalrank.kernels.gpu.batches import Batch, Log, Now, load_batch
+from vitalrank.kernels.gpu.batches import Batch, Log, Now, load_batch, new_batch
 from vitalrank.kernels.gpu.felt import Felt, totals_of
+from vitalrank.kernels.gpu.moves import Tables
 from vitalrank.kernels.gpu.orders import new_order, write_order
-from vitalrank.kernels.gpu.steps import Sums, Tables, new_sums, take_step
+from vitalrank.kernels.gpu.steps import take_step
+from vitalrank.kernels.gpu.sums import Sums, new_sums
 from vitalrank.losses import find_loss
+from vitalrank.models.graphs import capture, new_stream
 from vitalrank.models.mf_engine import new_tables, rule_of
 from vitalrank.samplers.base import Batch as Asked
+from vitalrank.samplers.base import Draw
 from vitalrank.training.history import Totals
 from vitalrank.training.settings import TrainConfig
 
@@ -78,8 +82,7 @@ class GpuEngine:
         self._now = Now(
             torch.zeros(2, dtype=torch.int64, device=device),
             torch.zeros(self._steps, device=device),
-            torch.zeros(1, dtype=torch.int64, device=device),
-            torch.zeros(1, device=device),
+            torch.zeros(_GRAPH_STEPS, dtype=torch.int64, device=device),
         )
         self._felt = Felt(
             torch.zeros(size, device=device),
@@ -88,13 +91,8 @@ class GpuEngine:
             torch.zeros(size, dtype=torch.uint8, device=device),
         )
         self._user_sums = new_sums(train.n_users, width, self._stride, device)
-        self._batch = Batch(
-            torch.zeros(self._stride, dtype=torch.int32, device=device),
-            torch.zeros(self._stride, dtype=torch.int32, device=device),
-            torch.zeros((self._stride, width), device=device),
-        )
         rows = torch.arange(self._stride, dtype=torch.int32, device=device)
-        self._counter = new_counter(int(self._sampler.seed), 0, rows)._replace(step=self._now.step)
+        self._counter = new_counter(int(self._sampler.seed), 0, rows)
 
     @property
     def users(self) -> Tensor:
@@ -172,30 +170,39 @@ class GpuEngine:
         return self._device != "cpu" and self._item_sums is not None and self._sampler.is_steady
 
     def _captured(self, length: int) -> torch.cuda.CUDAGraph:
-        """So many steps as one graph."""
-        graph = torch.cuda.CUDAGraph()
-        side: Any = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(side):
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                for offset in range(length):
-                    self._take_step(offset, self._stride, 0)
-                self._now.cursor[:1].add_(length)
-            finally:
-                graph.capture_end()
-        torch.cuda.current_stream(self._device).wait_stream(side)
-        return graph
+        """So many steps as one graph; draws that look at no vectors run ahead of the steps, beside them."""
+        kept = []  # what was drawn ahead may not lie where a step still reads
+
+        def steps(stream: Any) -> None:
+            ahead = stream if self._sampler.needs_scores else new_stream(self._device)
+            ahead.wait_stream(stream)
+            for offset in range(length):
+                with torch.cuda.stream(ahead):
+                    drawn = self._draw(offset, self._stride, 0)
+                stream.wait_stream(ahead)
+                self._move(offset, *drawn)
+                if ahead is not stream:
+                    kept.append(drawn)
+            self._now.cursor[:1].add_(length)
+
+        return capture(self._device, steps)
 
     def _take_step(self, offset: int, size: int, step: int) -> None:
-        batch = Batch(*(part[:size] for part in self._batch))
+        self._move(offset, *self._draw(offset, size, step))
+
+    def _draw(self, offset: int, size: int, step: int) -> tuple[Batch, Draw]:
+        """The batch ``offset`` after the cursor, and its negatives."""
+        batch = new_batch(size, self.users.shape[1] if self._sampler.needs_scores else 0, self._device)
         load_batch(self._order, offset, self._now, self._log, self.users, batch)
-        counter: Counter = self._counter._replace(rows=self._counter.rows[:size])
+        number = self._now.steps[offset : offset + 1]
+        counter: Counter = self._counter._replace(step=number, rows=self._counter.rows[:size])
         asked = Asked(
             self._sampler.on(self._device), batch.users, batch.positives, counter, step, self._config.negatives,
             batch.queries, self.items, density=False,
         )  # fmt: skip
-        draw = self._sampler.draw(asked)
+        return batch, self._sampler.draw(asked)
+
+    def _move(self, offset: int, batch: Batch, draw: Draw) -> None:
         if self._item_sums is None:  # some samplers choose the number of negatives themselves
             places = self._stride * (1 + draw.ids.shape[1])
             self._item_sums = new_sums(self._train.n_items, self.items.shape[1], places, self._device)
@@ -240,7 +247,7 @@ def _even_share(whole: int, most: int) -> int:
 def _bytes_needed(train: Interactions, width: int, config: TrainConfig) -> int:
     """What the engine keeps on the device."""
     slots = OPTIMIZERS[config.optimizer].slots
-    a_row = 4 * width * (1 + slots) + 8  # values and moments, the last claim
+    a_row = 4 * width * (1 + slots) + 12  # values and moments, who touched it last
     a_positive = 8 + 13 + 4  # user and item, what was seen of it, the sampler's sorted row
     a_user = 8 + 64 + 4  # the sampler's row start, sieve and number of open items
     return (train.n_users + train.n_items) * a_row + len(train) * a_positive + train.n_users * a_user

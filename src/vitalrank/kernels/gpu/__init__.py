@@ -1,7 +1,7 @@
 """Kernels for the GPU, compiled by Triton: the names and arguments of ``kernels.cpu``, on tensors."""
 
 from vitalrank.kernels.gpu.clustered import cluster, draw_clustered
-from vitalrank.kernels.gpu.draws import draw_candidates, pick_by_rank, score, tell_drawn
+from vitalrank.kernels.gpu.draws import draw_candidates, pick_by_rank, score, take, tell_drawn
 from vitalrank.kernels.gpu.laws import Counter, Law, Seen, new_counter, place_law, place_seen
 from vitalrank.kernels.gpu.ranked import draw_ranked, pick_open_rank
 from vitalrank.kernels.gpu.softmax import draw_softmax, score_all
@@ -24,5 +24,6 @@ __all__ = [
     "place_seen",
     "score",
     "score_all",
+    "take",
     "tell_drawn",
 ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from vitalrank.kernels.gpu.orders import Order, rows_at
 
-_LOAD_ROWS = 8
+_LOAD_ROWS, _LANES = 8, 32  # of a warp, with vectors and without
 
 
 class Now(NamedTuple):
@@ -18,8 +19,7 @@ class Now(NamedTuple):
 
     cursor: Tensor  # (2,) int64: batches of the epoch done, steps done before the epoch
     rates: Tensor  # (steps of an epoch,) float32
-    step: Tensor  # (1,) int64, of the batch being trained
-    rate: Tensor  # (1,) float32
+    steps: Tensor  # (batches between two moves of the cursor,) int64: the number of each, for samplers
 
 
 class Log(NamedTuple):
@@ -35,16 +35,35 @@ class Batch(NamedTuple):
 
     users: Tensor  # (B,) int32
     positives: Tensor  # (B,) int32
-    queries: Tensor  # (B, d)
+    queries: Tensor  # (B, d), or (B, 0) for a sampler that scores nothing
+
+
+def new_batch(size: int, width: int, device: torch.device | str) -> Batch:
+    """Room for a batch."""
+    users, positives = torch.empty((2, size), dtype=torch.int32, device=device)
+    return Batch(users, positives, torch.empty((size, width), device=device))
 
 
 def load_batch(order: Order, offset: int, now: Now, log: Log, table: Tensor, batch: Batch) -> None:
-    """Fill the users, positives and queries of the batch ``offset`` after the cursor; set its step and rate."""
+    """Fill the users, positives and queries of the batch ``offset`` after the cursor, and its step's number."""
     size, width = batch.queries.shape
-    _load_batch[(triton.cdiv(size, _LOAD_ROWS),)](
+    rows = _LOAD_ROWS if width else _LANES
+    _load_batch[(triton.cdiv(size, rows),)](
         order, offset, now, log.users, log.items, table, batch, size, log.stride, width,
-        R=_LOAD_ROWS, D=triton.next_power_of_2(width), num_warps=1,
+        R=rows, D=triton.next_power_of_2(width), num_warps=1,
     )  # fmt: skip
+
+
+@triton.jit
+def step_of(now: tl.tensor, offset: tl.tensor) -> Any:
+    """The number of a batch's step, from 1."""
+    return tl.load(now.cursor) + tl.load(now.cursor + 1) + offset + 1
+
+
+@triton.jit
+def rate_of(now: tl.tensor, offset: tl.tensor) -> Any:
+    """The step size of a batch."""
+    return tl.load(now.rates + tl.load(now.cursor) + offset)
 
 
 @triton.jit(do_not_specialize=["offset"])
@@ -63,16 +82,16 @@ def _load_batch(
     D: tl.constexpr,
 ) -> None:
     b = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
-    d = tl.arange(0, D)
     inside = b < size
     number = tl.load(now.cursor) + offset
     row = rows_at(order, number * stride + b, inside)
     user = tl.load(log_users + row, mask=inside, other=0)
     tl.store(batch.users + b, user, mask=inside)
     tl.store(batch.positives + b, tl.load(log_items + row, mask=inside, other=0), mask=inside)
-    tile = inside[:, None] & (d < width)[None, :]
-    query = tl.load(table + user.to(tl.int64)[:, None] * width + d[None, :], mask=tile, other=0.0)
-    tl.store(batch.queries + b[:, None] * width + d[None, :], query, mask=tile)
+    if D > 0:
+        d = tl.arange(0, D)
+        tile = inside[:, None] & (d < width)[None, :]
+        query = tl.load(table + user.to(tl.int64)[:, None] * width + d[None, :], mask=tile, other=0.0)
+        tl.store(batch.queries + b[:, None] * width + d[None, :], query, mask=tile)
     if tl.program_id(0) == 0:
-        tl.store(now.step, tl.load(now.cursor + 1) + number)
-        tl.store(now.rate, tl.load(now.rates + number))
+        tl.store(now.steps + offset, step_of(now, offset) - 1)

@@ -64,6 +64,13 @@ def tell_drawn(ids: Tensor, each: int, weights: Tensor, tries: Tensor) -> None:
         )
 
 
+def take(table: Tensor, places: Tensor, values: Tensor) -> None:
+    """``values[x] = table[places[x]]``, whatever the shape."""
+    count = places.numel()
+    if count:
+        _take[(triton.cdiv(count, _LANES),)](table, places, values, count, T=_LANES, **_ONE_WARP)
+
+
 def pick_by_rank(scores: Tensor, ids: Tensor, cumulative: Tensor, counter: Counter, picked: Tensor) -> None:
     """Of each pool take the r-th best: see :func:`vitalrank.kernels.cpu.pick_by_rank`."""
     many, ranks = ids.shape[2], len(cumulative)
@@ -220,6 +227,13 @@ def _pick_by_rank(
     else:
         pick = tl.argmax(own, axis=0, tie_break_left=True)
     tl.store(picked + row, tl.load(ids + row * many + tl.minimum(pick, many - 1)))
+
+
+@triton.jit
+def _take(table: tl.tensor, places: tl.tensor, values: tl.tensor, count: tl.tensor, T: tl.constexpr) -> None:
+    x = tl.program_id(0).to(tl.int64) * T + tl.arange(0, T)
+    inside = x < count
+    tl.store(values + x, tl.load(table + tl.load(places + x, mask=inside, other=0), mask=inside), mask=inside)
 
 
 @triton.jit

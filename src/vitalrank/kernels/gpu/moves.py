@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from vitalrank.kernels.cpu import moves as cpu
 
@@ -12,6 +15,15 @@ ADAGRAD = tl.constexpr(cpu.ADAGRAD)
 MEAN_TAKE, SQUARE_TAKE = tl.constexpr(float(cpu.MEAN_TAKE)), tl.constexpr(float(cpu.SQUARE_TAKE))
 ADAM_EPS, ADAGRAD_EPS = tl.constexpr(float(cpu.ADAM_EPS)), tl.constexpr(float(cpu.ADAGRAD_EPS))
 _SLOTS = {optimizer.code: optimizer.slots for optimizer in cpu.OPTIMIZERS.values()}
+
+
+class Tables(NamedTuple):
+    """What training moves."""
+
+    users: Tensor  # (U, d)
+    items: Tensor  # (I, d)
+    user_state: Tensor  # (U, s, d)
+    item_state: Tensor  # (I, s, d)
 
 
 def slots_of(optimizer: int) -> int:

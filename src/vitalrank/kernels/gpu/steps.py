@@ -1,57 +1,29 @@
-"""One training step of matrix factorization on the GPU: sum what each row feels, move each row once.
+"""One training step of matrix factorization on the GPU: each row that the batch touches moves once.
 
-Each row that a batch touches is claimed by the first place of the batch that touches it; there what the row feels is
-summed, and from there it is moved. Sums are whole multiples of 2**-40: adding integers gives the same bits in any
-order, so they need no sorting to be the same in every run; and they fit the cache, which a second table would not.
+A row that one place of the batch touches is read by that place alone, so it moves there and then. What the other rows
+feel is summed first, and they move when all has been added: see :mod:`vitalrank.kernels.gpu.sums`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from vitalrank.kernels.cpu import steps as cpu
 from vitalrank.kernels.cpu.steps import Rule
-from vitalrank.kernels.gpu.batches import Batch, Log, Now
+from vitalrank.kernels.gpu.batches import Batch, Log, Now, rate_of, step_of
 from vitalrank.kernels.gpu.felt import DRAWN, VANISHED, VIOLATED, Felt
-from vitalrank.kernels.gpu.moves import move_rows, slots_of
+from vitalrank.kernels.gpu.moves import Tables, move_rows, slots_of
 from vitalrank.kernels.gpu.pulls import pull_row
+from vitalrank.kernels.gpu.sums import Sums, add, claim, is_claimed, is_shared, note_shared, place_of, take
 
-UNIT = tl.constexpr(float(2**40))  # a float32 sum below 2**23 fits, with twelve digits behind the point
 FAINT = tl.constexpr(cpu.VANISHED)
 # Tiles, chosen by measurement at 64 columns.
 _CELLS = 2048  # numbers of a tile of negatives
-_CLAIM_CELLS = 128
-_SUM_ROWS, _SUM_WARPS = 4, 1
+_CLAIM_CELLS = 32
+_PULL_ROWS = 2
 _MOVE_ROWS, _MOVE_WARPS = 8, 2
-
-
-class Tables(NamedTuple):
-    """What training moves."""
-
-    users: Tensor  # (U, d)
-    items: Tensor  # (I, d)
-    user_state: Tensor  # (U, s, d)
-    item_state: Tensor  # (I, s, d)
-
-
-class Sums(NamedTuple):
-    """What the rows of one table feel in a step, and at which place of the batch that is summed."""
-
-    pulls: Tensor  # (places, d) int64; zero between steps
-    claims: Tensor  # (rows,) int64: the last step that touched the row, and the place that claimed it
-
-
-def new_sums(rows: int, width: int, places: int, device: str) -> Sums:
-    """Room for the sums of a table with so many rows, in batches that touch so many places."""
-    return Sums(
-        torch.zeros((places, width), dtype=torch.int64, device=device),
-        torch.zeros(rows, dtype=torch.int64, device=device),
-    )
 
 
 def take_step(
@@ -73,43 +45,29 @@ def take_step(
     size, many = ids.shape
     width = tables.users.shape[1]
     K, D = triton.next_power_of_2(many), triton.next_power_of_2(width)
+    optimizer = {"OPTIMIZER": rule.optimizer, "SLOTS": slots_of(rule.optimizer)}
     few = max(_CLAIM_CELLS // K, 1)
-    _claim_rows[(triton.cdiv(size, few),)](now, ids, batch, user_sums, item_sums, size, many, R=few, K=K, num_warps=1)
-    rows = _SUM_ROWS if K == 1 else 1
-    _sum_pulls[(triton.cdiv(size, rows),)](
+    _claim_rows[(triton.cdiv(size, few),)](
+        offset, now, ids, batch, user_sums, item_sums, size, many, R=few, K=K, num_warps=1
+    )
+    rows = _PULL_ROWS if K == 1 else 1
+    _pull_rows[(triton.cdiv(size, rows),)](
         offset, now, ids, weights, tries, tries if violated is None else violated, batch, tables, felt,
         user_sums, item_sums, log.stride, size, many, width, rule.frozen, float(rule.margin), float(rule.reg),
         R=rows, K=K, D=D, C=min(D, max(_CELLS // K, 1)), LOSS=rule.loss, WEIGHT_GRADIENT=bool(rule.weight_gradient),
-        HAS_MARGIN=violated is not None, num_warps=_SUM_WARPS if K <= 16 else 4,
+        HAS_MARGIN=violated is not None, **optimizer, num_warps=1 if K <= 16 else 4,
     )  # fmt: skip
     places = size * (1 + many)
     user_blocks = triton.cdiv(size, _MOVE_ROWS)
-    _move_claimed[(user_blocks + triton.cdiv(places, _MOVE_ROWS),)](
-        now, ids, batch, tables, user_sums, item_sums, user_blocks, size, many, width, rule.frozen,
-        R=_MOVE_ROWS, D=D, OPTIMIZER=rule.optimizer, SLOTS=slots_of(rule.optimizer), num_warps=_MOVE_WARPS,
+    _move_shared[(user_blocks + triton.cdiv(places, _MOVE_ROWS),)](
+        offset, now, ids, batch, tables, user_sums, item_sums, user_blocks, size, many, width, rule.frozen,
+        R=_MOVE_ROWS, D=D, **optimizer, num_warps=_MOVE_WARPS,
     )  # fmt: skip
 
 
-@triton.jit
-def _claim(sums: tl.tensor, place: tl.tensor, row: tl.tensor, step: tl.tensor, here: tl.tensor) -> None:
-    """Claim rows for places of the batch in this step; the lowest place that asks has it."""
-    tl.atomic_max(sums.claims + row, (step << 32) | (0xFFFFFFFF - place), mask=here, sem="relaxed")
-
-
-@triton.jit
-def _place_of(sums: tl.tensor, row: tl.tensor, here: tl.tensor) -> Any:
-    """The place that claimed each row."""
-    return 0xFFFFFFFF - (tl.load(sums.claims + row, mask=here, other=0xFFFFFFFF) & 0xFFFFFFFF)
-
-
-@triton.jit
-def _step_number(now: tl.tensor) -> Any:
-    """The step being trained, from 1: no claim is of step 0."""
-    return tl.load(now.step) + 1
-
-
-@triton.jit
+@triton.jit(do_not_specialize=["offset"])
 def _claim_rows(
+    offset: tl.tensor,
     now: tl.tensor,
     ids: tl.tensor,
     batch: tl.tensor,
@@ -127,20 +85,43 @@ def _claim_rows(
     negative = tl.load(ids + b[:, None] * many + x[None, :], mask=listed, other=-1)  # (R, K)
     drawn = negative >= 0
     trained = tl.max(drawn.to(tl.int32), axis=1) > 0
-    step = _step_number(now)
+    step = step_of(now, offset)
     place = b * (1 + many)
-    _claim(user_sums, b, tl.load(batch.users + b, mask=here, other=0), step, trained)
-    _claim(item_sums, place, tl.load(batch.positives + b, mask=here, other=0), step, trained)
-    _claim(item_sums, place[:, None] + 1 + x[None, :], negative, step, drawn)
+    user = tl.load(batch.users + b, mask=here, other=0)
+    item = tl.load(batch.positives + b, mask=here, other=0)
+    # All claims before the first look at an answer: each takes a way to memory and back.
+    of_user = claim(user_sums, b, user, step, trained)
+    of_item = claim(item_sums, place, item, step, trained)
+    of_negative = claim(item_sums, place[:, None] + 1 + x[None, :], negative, step, drawn)
+    note_shared(user_sums, of_user, user, step, trained)
+    note_shared(item_sums, of_item, item, step, trained)
+    note_shared(item_sums, of_negative, negative, step, drawn)
 
 
 @triton.jit
-def _add(sums: tl.tensor, place: tl.tensor, pull: tl.tensor, inside: tl.tensor) -> None:
-    tl.atomic_add(sums.pulls + place, (pull * UNIT).to(tl.int64), mask=inside, sem="relaxed")
+def _feel(
+    values: tl.tensor,
+    state: tl.tensor,
+    sums: tl.tensor,
+    row: tl.tensor,
+    place: tl.tensor,
+    shared: tl.tensor,
+    d: tl.tensor,
+    pull: tl.tensor,
+    rate: tl.tensor,
+    width: tl.tensor,
+    inside: tl.tensor,
+    OPTIMIZER: tl.constexpr,
+    SLOTS: tl.constexpr,
+) -> None:
+    """Add what shared rows feel to their sums, and move the others."""
+    add(sums, place * width + d, pull, inside & shared)
+    alone = inside & (shared == 0)
+    move_rows(values, state, row * width + d, row * (SLOTS * width) + d, width, pull, rate, alone, OPTIMIZER)
 
 
 @triton.jit(do_not_specialize=["offset"])
-def _sum_pulls(
+def _pull_rows(
     offset: tl.tensor,
     now: tl.tensor,
     ids: tl.tensor,
@@ -166,6 +147,8 @@ def _sum_pulls(
     LOSS: tl.constexpr,
     WEIGHT_GRADIENT: tl.constexpr,
     HAS_MARGIN: tl.constexpr,
+    OPTIMIZER: tl.constexpr,
+    SLOTS: tl.constexpr,
 ) -> None:
     b = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)  # (R,)
     here = b < size
@@ -177,12 +160,20 @@ def _sum_pulls(
     weight = tl.load(weights + b[:, None] * many + x[None, :], mask=listed, other=0.0)
     drawn = negative >= 0
     trained = tl.max(drawn.to(tl.int32), axis=1) > 0  # (R,)
+    step = step_of(now, offset)
+    rate = rate_of(now, offset)
+    user_place = place_of(user_sums, user, trained)[:, None]  # (R, 1)
+    item_place = place_of(item_sums, item, trained)[:, None]
+    negative_place = place_of(item_sums, negative, drawn)[:, :, None]  # (R, K, 1)
+    user_shared = is_shared(user_sums, user, step, trained)[:, None]
+    item_shared = is_shared(item_sums, item, step, trained)[:, None]
+    negative_shared = is_shared(item_sums, negative, step, drawn)[:, :, None]
     own_score = tl.zeros((R, 1), tl.float32)
     scores = tl.zeros((R, K), tl.float32)
     for start in tl.static_range(0, D, C):
         d = start + tl.arange(0, C)
         row = here[:, None] & (d < width)[None, :]
-        query = tl.load(batch.queries + b[:, None] * width + d[None, :], mask=row, other=0.0)  # (R, C)
+        query = tl.load(tables.users + user[:, None] * width + d[None, :], mask=row, other=0.0)  # (R, C)
         positive = tl.load(tables.items + item[:, None] * width + d[None, :], mask=row, other=0.0)
         own_score += tl.sum(query * positive, axis=1)[:, None]
         tile = drawn[:, :, None] & (d < width)[None, None, :]
@@ -190,22 +181,30 @@ def _sum_pulls(
             tables.items + negative[:, :, None] * width + d[None, None, :], mask=tile, other=0.0
         )  # (R, K, C)
         scores += tl.sum(rows * query[:, None, :], axis=2)
-    user_place = _place_of(user_sums, user, trained)  # (R,)
-    item_place = _place_of(item_sums, item, trained)
-    negative_place = _place_of(item_sums, negative, drawn)  # (R, K)
     loss, own, pull, strongest = pull_row(own_score, scores, weight, drawn, margin, LOSS, WEIGHT_GRADIENT)
     for start in tl.static_range(0, D, C):
         d = start + tl.arange(0, C)
         row = trained[:, None] & (d < width)[None, :]
-        query = tl.load(batch.queries + b[:, None] * width + d[None, :], mask=row, other=0.0)
+        query = tl.load(tables.users + user[:, None] * width + d[None, :], mask=row, other=0.0)
         positive = tl.load(tables.items + item[:, None] * width + d[None, :], mask=row, other=0.0)
         tile = drawn[:, :, None] & (d < width)[None, None, :]
         rows = tl.load(tables.items + negative[:, :, None] * width + d[None, None, :], mask=tile, other=0.0)
         user_pull = own * positive + tl.sum(pull[:, :, None] * rows, axis=1) + reg * query
-        _add(user_sums, user_place[:, None] * width + d[None, :], user_pull, row & (d < width - frozen)[None, :])
-        _add(item_sums, item_place[:, None] * width + d[None, :], own * query + reg * positive, row)
+        item_pull = own * query + reg * positive
         negative_pull = pull[:, :, None] * query[:, None, :] + reg * rows
-        _add(item_sums, negative_place[:, :, None] * width + d[None, None, :], negative_pull, tile)
+        tl.debug_barrier()  # all warps have read the rows before one of them moves any
+        _feel(
+            tables.users, tables.user_state, user_sums, user[:, None], user_place, user_shared, d[None, :], user_pull,
+            rate, width, row & (d < width - frozen)[None, :], OPTIMIZER, SLOTS,
+        )  # fmt: skip
+        _feel(
+            tables.items, tables.item_state, item_sums, item[:, None], item_place, item_shared, d[None, :], item_pull,
+            rate, width, row, OPTIMIZER, SLOTS,
+        )  # fmt: skip
+        _feel(
+            tables.items, tables.item_state, item_sums, negative[:, :, None], negative_place, negative_shared,
+            d[None, None, :], negative_pull, rate, width, tile, OPTIMIZER, SLOTS,
+        )  # fmt: skip
     place = (tl.load(now.cursor) + offset) * stride + b
     tl.store(felt.losses + place, tl.where(trained, tl.sum(loss, axis=1), 0.0), mask=here)
     tl.store(felt.weights + place, tl.sum(weight, axis=1), mask=here)
@@ -224,28 +223,27 @@ def _move(
     sums: tl.tensor,
     place: tl.tensor,
     row: tl.tensor,
-    now: tl.tensor,
+    step: tl.tensor,
+    rate: tl.tensor,
     width: tl.tensor,
     free: tl.tensor,
     D: tl.constexpr,
     OPTIMIZER: tl.constexpr,
     SLOTS: tl.constexpr,
 ) -> None:
-    """Move the rows that are claimed by their places, and clear the sums there."""
-    claim = tl.load(sums.claims + row, mask=row >= 0, other=0)
-    claimed = claim == ((_step_number(now) << 32) | (0xFFFFFFFF - place))  # (R,)
-    d = tl.arange(0, D)
-    inside = claimed[:, None] & (d < free)[None, :]
-    cell = place[:, None] * width + d[None, :]  # (R, D)
-    pull = tl.load(sums.pulls + cell, mask=inside, other=0).to(tl.float32) * (1.0 / UNIT)
-    tl.store(sums.pulls + cell, cell * 0, mask=inside)
-    slot = row[:, None] * (SLOTS * width) + d[None, :]
-    at = row[:, None] * width + d[None, :]
-    move_rows(values, state, at, slot, width, pull, tl.load(now.rate), inside, OPTIMIZER)
+    """Move the shared rows that are claimed by these places, and clear the sums there."""
+    moved = is_shared(sums, row, step, row >= 0) & is_claimed(sums, row, step, place)  # (R,)
+    if tl.sum(moved.to(tl.int32), axis=0) > 0:
+        d = tl.arange(0, D)[None, :]
+        inside = moved[:, None] & (d < free)
+        pull = take(sums, place[:, None] * width + d, inside)  # (R, D)
+        at, slot = row[:, None] * width + d, row[:, None] * (SLOTS * width) + d
+        move_rows(values, state, at, slot, width, pull, rate, inside, OPTIMIZER)
 
 
-@triton.jit
-def _move_claimed(
+@triton.jit(do_not_specialize=["offset"])
+def _move_shared(
+    offset: tl.tensor,
     now: tl.tensor,
     ids: tl.tensor,
     batch: tl.tensor,
@@ -263,15 +261,17 @@ def _move_claimed(
     SLOTS: tl.constexpr,
 ) -> None:
     block = tl.program_id(0).to(tl.int64)
+    step = step_of(now, offset)
+    rate = rate_of(now, offset)
     if block < user_blocks:
         b = block * R + tl.arange(0, R)
         row = tl.load(batch.users + b, mask=b < size, other=-1).to(tl.int64)
         free = width - frozen
-        _move(tables.users, tables.user_state, user_sums, b, row, now, width, free, D, OPTIMIZER, SLOTS)
+        _move(tables.users, tables.user_state, user_sums, b, row, step, rate, width, free, D, OPTIMIZER, SLOTS)
     else:
         place = (block - user_blocks) * R + tl.arange(0, R)
         b = place // (1 + many)
         x = place - b * (1 + many) - 1  # -1 for the positive
         row = tl.load(batch.positives + b, mask=(b < size) & (x < 0), other=-1).to(tl.int64)
         row = tl.maximum(row, tl.load(ids + b * many + x, mask=(b < size) & (x >= 0), other=-1))
-        _move(tables.items, tables.item_state, item_sums, place, row, now, width, width, D, OPTIMIZER, SLOTS)
+        _move(tables.items, tables.item_state, item_sums, place, row, step, rate, width, width, D, OPTIMIZER, SLOTS)
