@@ -37,9 +37,9 @@ CORE = {"steam": 5, "amazon-games": 5}
 LOGS = ("ml-100k", "steam", "amazon-games", "yelp")
 # Learning rate, batch (None: by the size of the log) and L2 weight, each of the last in turn.
 GRID = {
-    "MARank": settings((0.003, None), (5e-3, 2e-2, 6e-2)) + settings((0.001, 1024), (5e-4, 2e-2)),
-    "FPMC": settings((0.003, None), (5e-3, 2e-2, 6e-2)),
-    "MF": settings((0.003, None), (2e-2, 6e-2)),
+    "MARank": settings((0.003, None), (2e-2, 6e-2, 1.2e-1)),
+    "FPMC": settings((0.003, None), (2e-2, 6e-2, 1.2e-1)),
+    "MF": settings((0.003, None), (3e-2, 6e-2, 1.2e-1)),
 }
 SAMPLERS = {"VINS": "VINS", "Uni": "Uniform", "LFM-W": "LFMW", "DNS": "DNS"}
 # What is asked first: VINS against uniform and WARP, where the model is costly.

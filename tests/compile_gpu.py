@@ -47,6 +47,8 @@ def main() -> None:
     JITFunction.__getitem__ = compile_only
     torch.empty = torch.zeros  # what no kernel fills must be harmless
     from vitalrank.evaluation.device_ranking import DeviceRanker
+    from vitalrank.kernels.gpu import new_counter
+    from vitalrank.kernels.gpu.dropout import drop
     from vitalrank.models.mf_gpu_engine import GpuEngine
     from vitalrank.training.settings import TrainConfig
 
@@ -59,6 +61,7 @@ def main() -> None:
             assert name == "aobpr-exact"  # it looks at a rank that was not drawn
     log = vr.datasets.synthetic(users=12, items=15, interactions=60, seed=0)
     GpuEngine(log, vr.VINS().bind(log), TrainConfig(batch=16), 64, True, "cpu").run_epoch(1, float, id)
+    drop(torch.ones(9), 0.5, new_counter(0, 0, torch.zeros(1, dtype=torch.int32)), 1)
     model = vr.MF(dim=5).fit(log, vr.Uniform(), epochs=1)
     csr = log.csr
     DeviceRanker(model, csr.indptr.astype(np.int64), csr.indices, "cpu").best(np.arange(12), 10)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from vitalrank.kernels.cpu.moves import step_size
 from vitalrank.models.gpu_optimizer import GpuOptimizer, scale, summed_rows
 from vitalrank.models.torch_optimizer import TableOptimizer
 
@@ -29,7 +30,7 @@ def moved(kind, optimizer, clip):
         for _ in range(2):
             ids = torch.randint(0, 9, (6,), generator=rng)
             (network.layer(network.table(ids)) * torch.randn(6, 3, generator=rng)).sum().backward()
-        rows = mover.move(0.05, step, 12, clip)
+        rows = mover.move(torch.tensor([step_size(optimizer, 0.05, step)], dtype=torch.float32), 12, clip)
         touched.append({name: set(places.tolist()) for name, places in rows.items()})
         assert all(parameter.grad is None for parameter in network.parameters())
     return {name: value.detach() for name, value in network.named_parameters()}, touched
@@ -50,7 +51,7 @@ def test_its_state_can_be_taken_back():
     network = Pair()
     network.table(torch.tensor([1, 1, 2])).sum().backward()
     first = GpuOptimizer(network, "adam")
-    first.move(0.1, 1, 3, None)
+    first.move(torch.tensor([0.1]), 3, None)
     second = GpuOptimizer(network, "adam")
     second.load(first.state)
     assert first.state["table.weight"].any()
@@ -62,7 +63,7 @@ def test_a_lookup_of_nothing_moves_nothing():
     network = Pair()
     before = network.table.weight.detach().clone()
     network.table(torch.zeros(0, dtype=torch.int64)).sum().backward()
-    assert GpuOptimizer(network, "adam").move(0.1, 1, 1, None) == {}
+    assert GpuOptimizer(network, "adam").move(torch.tensor([0.1]), 1, None) == {}
     assert torch.equal(network.table.weight, before)
 
 

@@ -22,6 +22,7 @@ RESCUE = 3
 SHUFFLE = 4
 INITIAL = 5
 CLUSTER = 6
+DROP = 7
 STREAMS = 16  # stream = purpose + STREAMS * index of the negative among the k of a row
 
 # Kernels that allocate nothing need no reference counts; counting costs more than a draw.

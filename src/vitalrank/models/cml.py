@@ -76,6 +76,8 @@ class CML(TorchModel):
 class CMLNetwork(DotNetwork):
     """Points of users, and of items with ``-|v|^2 / 2`` kept beside them."""
 
+    is_steady = True
+
     def __init__(self, n_users: int, n_items: int, dim: int, covariance: float) -> None:
         super().__init__()
         self._dim = dim
@@ -114,7 +116,7 @@ class CMLNetwork(DotNetwork):
         points, self._points = self._points, []
         if not self._covariance:
             return None
-        shared = torch.cat(points).T.cov()  # (d, d)
+        shared = _covariance(torch.cat(points))
         return self._covariance * (shared.square().sum() - shared.diagonal().square().sum())
 
     @torch.no_grad()
@@ -126,3 +128,9 @@ class CMLNetwork(DotNetwork):
             if table is self.items.weight:
                 points = torch.cat([points, -0.5 * (points * points).sum(1, keepdim=True)], 1)
             table[rows] = points
+
+
+def _covariance(points: Tensor) -> Tensor:
+    """Of the coordinates, over points (n, d); ``torch.cov`` makes the host wait for the device."""  # (d, d)
+    apart = points - points.mean(0)
+    return apart.T @ apart / max(len(points) - 1, 1)

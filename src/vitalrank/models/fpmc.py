@@ -11,7 +11,7 @@ from torch import Tensor
 
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.networks import DotNetwork, device_of, embedding, mean_rows
+from vitalrank.models.networks import DotNetwork, device_of, embedding, embedding_with_none, mean_rows
 from vitalrank.models.torch_model import TorchModel, solve_first_half, whole
 
 
@@ -66,11 +66,13 @@ class FPMC(TorchModel):
 class FPMCNetwork(DotNetwork):
     """Three tables: users, baskets, and the two halves of the items in one."""
 
+    is_steady = True
+
     def __init__(self, n_users: int, n_items: int, dim: int, length: int) -> None:
         super().__init__()
         self.length = length
         self.users = embedding(n_users, dim)  # UI
-        self.baskets = embedding(n_items, dim)  # LI
+        self.baskets = embedding_with_none(n_items, dim)  # LI
         self.items = embedding(n_items, 2 * dim)  # [IU ; IL]
 
     def encode(self, users: Tensor, context: Tensor | None) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vitalrank.kernels.cpu.moves import ADAGRAD_EPS, ADAM_EPS, MEAN_TAKE, OPTIMIZERS, SQUARE_TAKE, step_size
+from vitalrank.kernels.cpu.moves import ADAGRAD_EPS, ADAM_EPS, MEAN_TAKE, OPTIMIZERS, SQUARE_TAKE
 
 Array = NDArray[Any]
 Tensors = list[Tensor]
@@ -51,15 +51,14 @@ class GpuOptimizer:
             slots.copy_(torch.from_numpy(state[name]))
 
     @torch.no_grad()
-    def move(self, rate: float, step: int, positives: int, clip: float | None) -> dict[str, Tensor]:
-        """One step by the gradients, which are used up; returns the rows touched, the last one repeated."""
+    def move(self, size: Tensor, positives: int, clip: float | None) -> dict[str, Tensor]:
+        """One step of a size (1,) by the gradients, which are used up; the rows touched, the last one repeated."""
         parts = {name: part for name in self._parameters if (part := self._part(name)) is not None}
         if not parts:
             return {}
         scale([part.pull for part in parts.values() if part.rows is None], positives, clip)
         slots = [list(slot) for slot in zip(*(part.state for part in parts.values()), strict=True)]
-        size = step_size(self._optimizer, rate, step)
-        MOVES[self._optimizer](size, [p.pull for p in parts.values()], [p.value for p in parts.values()], *slots)
+        MOVES[self._optimizer](size[0], [p.pull for p in parts.values()], [p.value for p in parts.values()], *slots)
         touched = {name: part.rows for name, part in parts.items() if part.rows is not None}
         for name, rows in touched.items():
             self._parameters[name].index_copy_(0, rows, parts[name].value)
@@ -112,26 +111,27 @@ def scale(gradients: Tensors, positives: int, clip: float | None) -> None:
         torch._foreach_mul_(gradients, (clip / length).clamp(max=1.0))
 
 
-def _adam(size: float, pulls: Tensors, values: Tensors, means: Tensors, squares: Tensors) -> None:
+def _adam(size: Tensor, pulls: Tensors, values: Tensors, means: Tensors, squares: Tensors) -> None:
     torch._foreach_lerp_(means, pulls, float(MEAN_TAKE))
     torch._foreach_mul_(squares, 1.0 - float(SQUARE_TAKE))
     torch._foreach_addcmul_(squares, pulls, pulls, float(SQUARE_TAKE))
     _divided(size, means, values, squares, float(ADAM_EPS))
 
 
-def _adagrad(size: float, pulls: Tensors, values: Tensors, squares: Tensors) -> None:
+def _adagrad(size: Tensor, pulls: Tensors, values: Tensors, squares: Tensors) -> None:
     torch._foreach_addcmul_(squares, pulls, pulls, 1.0)
     _divided(size, pulls, values, squares, float(ADAGRAD_EPS))
 
 
-def _sgd(size: float, pulls: Tensors, values: Tensors) -> None:
-    torch._foreach_add_(values, pulls, alpha=-size)
+def _sgd(size: Tensor, pulls: Tensors, values: Tensors) -> None:
+    torch._foreach_sub_(values, torch._foreach_mul(pulls, size))
 
 
-def _divided(size: float, pulls: Tensors, values: Tensors, squares: Tensors, eps: float) -> None:
+def _divided(size: Tensor, pulls: Tensors, values: Tensors, squares: Tensors, eps: float) -> None:
     roots = torch._foreach_sqrt(squares)
     torch._foreach_add_(roots, eps)
-    torch._foreach_addcdiv_(values, pulls, roots, -size)
+    torch._foreach_div_(roots, -size)
+    torch._foreach_addcdiv_(values, pulls, roots)
 
 
 MOVES: dict[str, Callable[..., None]] = {"adam": _adam, "adagrad": _adagrad, "sgd": _sgd}

@@ -95,6 +95,7 @@ class MARankNetwork(DotNetwork):
     """
 
     needs_history = True
+    is_steady = True
 
     def __init__(
         self, n_users: int, n_items: int, dim: int, length: int, orders: int, layers: int, dropout: float

@@ -28,6 +28,7 @@ class Network(nn.Module):
     length: int = 0  # items of the history that ``encode`` gets
     needs_history: bool = False  # leave out positives that have none
     clip: float | None = 5.0  # most the gradient of all that is not an embedding may measure
+    is_steady: bool = False  # whether every step does the same work, so that a GPU can capture it once and replay it
 
     def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
         """The users' part of the score; ``context`` is (B, length), oldest first, -1 behind a shorter history."""
@@ -81,35 +82,51 @@ def embedding(rows: int, dim: int, deviation: float = DEVIATION) -> nn.Embedding
     return table
 
 
+def embedding_with_none(rows: int, dim: int) -> nn.Embedding:
+    """The same with one row more, of zeros, that stands for no row."""
+    table = embedding(rows + 1, dim)
+    nn.init.zeros_(table.weight[rows])
+    return table
+
+
 def mean_rows(table: nn.Embedding, context: Tensor) -> Tensor:
-    """Mean of the rows in each context, over those that are there; 0 without any."""  # (B, d)
+    """Mean of the rows in each context, over those that are there; 0 without any. -1 names the table's last row."""
     present = context >= 0  # (B, L)
-    places = present.flatten().nonzero()[:, 0]
-    rows = table(context.flatten()[places])
-    # A copy to places of their own: sums that threads of a GPU add to come out in any order.
-    spread: Tensor = rows.new_zeros(context.numel(), table.embedding_dim).index_copy(0, places, rows)
-    if context.shape[1] == 1:
-        return spread
-    mean: Tensor = spread.view(*context.shape, -1).sum(1) / present.sum(1, keepdim=True).clamp(min=1)
-    return mean
+    rows = table(torch.where(present, context, table.num_embeddings - 1))  # (B, L, d)
+    # The last row feels nothing, so it stays 0; L2 of 0 is 0 too.
+    mean: Tensor = (rows * present.unsqueeze(-1)).sum(1) / present.sum(1, keepdim=True).clamp(min=1)
+    return mean  # (B, d)
 
 
 class Dropout(nn.Module):
-    """``nn.Dropout``, with 16 random bits a number on the CPU: a fifth of its time there, half of a MARank epoch."""
+    """``nn.Dropout``, with 16 random bits a number on the CPU: a fifth of its time there, half of a MARank epoch.
+
+    On a GPU it draws by the counter that the engine gives it, where there is one.
+    """
 
     def __init__(self, share: float) -> None:
         super().__init__()
         self.dropped = round(share * _LEVELS)  # of so many levels
+        self.counter: Any = None
+        self.layer = 0
 
     def forward(self, x: Tensor) -> Tensor:
         """Same shape; what is kept is scaled up to keep the mean."""
         if not self.training or not self.dropped:
             return x
         if x.is_cuda:
-            return functional.dropout(x, self.dropped / _LEVELS)
+            return self._on_gpu(x)
         words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         kept = words.view(torch.int16)[: x.numel()] >= self.dropped - _LEVELS // 2
         return x * kept.view(x.shape).to(x.dtype).mul_(_LEVELS / (_LEVELS - self.dropped))
+
+    def _on_gpu(self, x: Tensor) -> Tensor:
+        share = self.dropped / _LEVELS
+        if self.counter is None:
+            return functional.dropout(x, share)
+        from vitalrank.kernels.gpu.dropout import drop
+
+        return drop(x, share, self.counter, self.layer)
 
 
 def device_of(module: nn.Module) -> torch.device:

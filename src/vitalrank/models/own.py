@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
+from vitalrank.models.network_state import load_network, network_arrays
 from vitalrank.models.networks import DotNetwork, Network, at_rest, device_of
-from vitalrank.models.torch_engine import TorchEngine, load_network, network_arrays
+from vitalrank.models.torch_engine import TorchEngine
 from vitalrank.models.torch_model import TorchModel, Trained, whole
 from vitalrank.training.history import History
 from vitalrank.training.settings import TrainConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,15 @@ from torch import Tensor, nn
 
 from vitalrank.devices import enough_memory
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.cpu.orders import shuffled_order
-from vitalrank.kernels.cpu.rows import fill_rows
+from vitalrank.kernels.cpu.moves import step_size
 from vitalrank.models.contexts import Histories
-from vitalrank.models.networks import Network, device_of
+from vitalrank.models.graphs import capture
+from vitalrank.models.network_state import live_state, load_network, network_arrays
+from vitalrank.models.networks import Dropout, Network, device_of
+from vitalrank.models.torch_feed import Feed
 from vitalrank.models.torch_optimizer import new_optimizer
 from vitalrank.models.torch_totals import Sums, TorchTotals
+from vitalrank.samplers.base import Batch as Asked
 from vitalrank.training.history import Totals
 from vitalrank.training.settings import TrainConfig
 
@@ -28,23 +31,15 @@ Array = NDArray[Any]
 _VANISHED = 0.01  # a positive whose pairs all pull less than this no longer teaches
 _OWN_SLOPE = ("cross_entropy", "softmax")  # losses in which a positive's slope stands for itself
 _READ_EVERY = {"cpu": 1, "cuda": 50}  # steps between two looks at the sums, for each of which the host waits
-_PREFIX = "network."  # of the network's arrays among those of a saved folder
-
-
-@dataclass
-class Batch:
-    """Positives of one batch that are trained on."""
-
-    users: Tensor  # (B,)
-    positives: Tensor  # (B,)
-    context: Tensor | None  # (B, length)
+_STEPS_BEFORE_CAPTURE = 3
 
 
 class TorchEngine:
     """Trains a network with a bound sampler, on the device that the network lies on.
 
     A step sums the gradients of its batch: rows of embeddings move by the sum, as in matrix factorization, and only
-    when touched; everything else moves by the mean, clipped. Dropout depends on the seed and the step alone.
+    when touched; everything else moves by the mean, clipped. Dropout depends on the seed and the step alone. On a GPU
+    the step is captured once and replayed, where network and sampler allow it.
 
     Parameters
     ----------
@@ -57,7 +52,6 @@ class TorchEngine:
     def __init__(self, network: Network, train: Interactions, sampler: Any, config: TrainConfig) -> None:
         self.step = 0
         self._network = network
-        self._train = train
         self._sampler = sampler
         self._config = config
         self._loss = network.loss(config)
@@ -66,15 +60,38 @@ class TorchEngine:
         self.histories = Histories(train, self._device)
         self._flows = not getattr(getattr(sampler, "settings", None), "detach", True)
         self._asks = getattr(sampler, "needs_scores", True)
-        self._open = train.user_degree < train.n_items  # (U,) users who have something left to draw
         self._lookups = [
             _decayed(module, config.reg) for module in network.modules() if isinstance(module, nn.Embedding)
         ]
+        usable, without_history = _usable(train, network.needs_history)
+        self._left_out = TorchTotals(
+            len(train) - len(usable), len(train) - len(usable), without_history=without_history
+        )
+        self._batch = config.batch_of(len(train))
+        self._feed = Feed(usable, self._batch, self._device)
+        self._sums = Sums(self._device)
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._waits = _STEPS_BEFORE_CAPTURE
+        self._counter = self._new_counter() if self._device.type == "cuda" else None
+
+    def _new_counter(self) -> Any:
+        """The random counter of the steps, on the device, for the sampler and every dropout."""
+        from vitalrank.kernels.gpu import new_counter
+
+        rows = torch.arange(self._batch, dtype=torch.int32, device=self._device)
+        counter = new_counter(int(self._sampler.seed), 0, rows)
+        drops = (module for module in self._network.modules() if isinstance(module, Dropout))
+        for layer, module in enumerate(drops):
+            module.counter, module.layer = counter, layer
+        return counter
 
     def close(self) -> None:
         """Let go of the network."""
         for lookup in self._lookups:
             lookup.remove()
+        for module in self._network.modules():
+            if isinstance(module, Dropout):
+                module.counter = None
         for parameter in self._network.parameters():
             parameter.grad = None
 
@@ -86,7 +103,7 @@ class TorchEngine:
 
     def copy(self) -> dict[str, Tensor]:
         """The values as they are now, on the device."""
-        return {_PREFIX + name: value.detach().clone() for name, value in self._network.state_dict().items()}
+        return {name: value.clone() for name, value in live_state(self._network).items()}
 
     def plain(self, copy: Mapping[str, Any]) -> dict[str, Array]:
         return {name: torch.as_tensor(value).cpu().numpy() for name, value in copy.items()}
@@ -102,60 +119,77 @@ class TorchEngine:
 
     def run_epoch(self, epoch: int, rate: Callable[[float], float], pulse: Callable[[Totals], None]) -> Totals:
         self._sampler.reset()
-        size = len(self._train)
-        batch = self._config.batch_of(size)
-        order = shuffled_order(size, self._config.seed, epoch)
-        totals, sums = TorchTotals(), Sums(self._device)
+        counts = self._feed.counts
+        self._feed.begin(self._config.seed, epoch, self._sizes(rate))
+        if self._counter is not None:
+            self._counter.step.fill_(self.step)
+        totals = replace(self._left_out)
         device = str(self._device)
         with _training(self._network, self._config.threads), enough_memory(device, 0, "use a smaller batch or dim"):
-            for start in range(0, size, batch):
-                rows = np.empty(min(batch, size - start), np.int64)
-                fill_rows(order, start, rows)
-                self._train_batch(self._load(rows, totals), rate(start / size), sums)
-                if self.step % _READ_EVERY[self._device.type] and start + batch < size:
+            for number, count in enumerate(counts, start=1):
+                _seed(self._device, _mixed(self._config.seed, self.step))
+                self._train_batch(count)
+                self.step += 1
+                totals.positives += count
+                if self.step % _READ_EVERY[self._device.type] and number < len(counts):
                     continue
-                sums.move_to(totals)
+                self._sums.move_to(totals)
                 pulse(totals)
                 if not math.isfinite(totals.loss):
                     break
         return totals
 
-    def _load(self, rows: Array, totals: TorchTotals) -> Batch:
-        """The positives at these rows of the log, without those that cannot be trained on."""
-        users = self._train.users[rows]
-        usable = self._open[users]
-        if self._network.needs_history:
-            first = rows == self._train.indptr[users]
-            totals.without_history += int(np.count_nonzero(usable & first))
-            usable &= ~first
-        totals.positives += len(rows)
-        totals.skipped += len(rows) - int(np.count_nonzero(usable))
-        return self._batch_of(torch.from_numpy(rows[usable]).to(self._device))
+    def _sizes(self, rate: Callable[[float], float]) -> list[float]:
+        """The sizes of an epoch's steps."""
+        counts, optimizer = self._feed.counts, self._config.optimizer
+        shares = (number * self._batch / sum(counts) for number in range(len(counts)))
+        return [step_size(optimizer, rate(share), self.step + n) for n, share in enumerate(shares, start=1)]
 
-    def _batch_of(self, rows: Tensor) -> Batch:
-        length = self._network.length
-        context = self.histories.before(rows, length) if length else None
-        return Batch(self.histories.users[rows].long(), self.histories.items[rows].long(), context)
-
-    def _train_batch(self, batch: Batch, rate: float, sums: Sums) -> None:
-        count = len(batch.users)
-        step = self.step
-        self.step += 1
-        if count == 0:
+    def _train_batch(self, count: int) -> None:
+        """One step on the next positives, by the graph if there is one for so many."""
+        if count < self._batch or not self._can_capture():
+            self._take_step(count)
             return
-        _seed(self._device, _mixed(self._config.seed, step))
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._config.precision == "bfloat16"):
-            encoded = self._network.encode(batch.users, batch.context)
-            asked = self._network.for_sampler(encoded) if self._asks else {}
-            k = self._config.negatives
-            draw = self._sampler(users=batch.users, positives=batch.positives, step=step, k=k, **asked)
-            ids = torch.cat([batch.positives[:, None], draw.ids.clamp(min=0)], 1)  # (B, 1 + k)
+        if self._graph is None and self._waits:  # for kernels to be compiled and libraries to be set up
+            self._waits -= 1
+            self._take_step(count)
+            return
+        if self._graph is None:
+            self._graph = capture(self._device, lambda stream: self._take_step(count))
+        self._graph.replay()
+
+    def _can_capture(self) -> bool:
+        return self._device.type == "cuda" and self._network.is_steady and self._sampler.is_steady
+
+    def _take_step(self, count: int) -> None:
+        rows = self._feed.rows(count)
+        users, positives = self.histories.users[rows].long(), self.histories.items[rows].long()
+        context = self.histories.before(rows, self._network.length) if self._network.length else None
+        reduced = self._config.precision == "bfloat16"
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=reduced, cache_enabled=False):
+            encoded = self._network.encode(users, context)
+            draw = self._draw(users, positives, self._network.for_sampler(encoded) if self._asks else {})
+            ids = torch.cat([positives[:, None], draw.ids.clamp(min=0)], 1)  # (B, 1 + k)
             scores = self._network.score(encoded, ids).float()
             extra = self._network.extra()
         loss = self._loss(scores[:, 0], scores[:, 1:], self._weights(draw, scores[:, 1:])) * count
         (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
-        self._network.finish(self._optimizer.move(rate, self.step, count, self._network.clip))
-        self._count(sums, draw, scores.detach(), loss.detach())
+        self._network.finish(self._optimizer.move(self._feed.size(), count, self._network.clip))
+        self._count(draw, scores.detach(), loss.detach())
+        self._feed.advance(count)
+        if self._counter is not None:
+            self._counter.step.add_(1)
+
+    def _draw(self, users: Tensor, positives: Tensor, asked: Mapping[str, Any]) -> Any:
+        """Negatives; on a GPU without a look at the arguments, for which the host would have to wait."""
+        k = self._config.negatives
+        if self._counter is None or "score" in asked:
+            return self._sampler(users=users, positives=positives, step=self.step, k=k, **asked)
+        counter = self._counter._replace(rows=self._counter.rows[: len(users)])
+        vectors = asked.get("queries"), asked.get("item_table")
+        arrays = self._sampler.on(str(self._device))
+        batch = Asked(arrays, users.int(), positives.int(), counter, self.step, k, *vectors, density=self._flows)
+        return self._sampler.draw(batch)
 
     def _weights(self, draw: Any, negatives: Tensor) -> Tensor:
         """The sampler's weights; computed again where the gradient is to flow through them."""  # (B, k)
@@ -165,7 +199,7 @@ class TorchEngine:
         logits = self._sampler.settings.logits(negatives, draw.log_q)
         return torch.softmax(logits.masked_fill(draw.ids < 0, -math.inf), 1)
 
-    def _count(self, sums: Sums, draw: Any, scores: Tensor, loss: Tensor) -> None:
+    def _count(self, draw: Any, scores: Tensor, loss: Tensor) -> None:
         level = torch.zeros_like(scores)
         parts = {
             "loss": loss,
@@ -173,7 +207,7 @@ class TorchEngine:
             "vanished": (self._strongest(scores) < _VANISHED).sum(),
             "tries": draw.tries.sum(),
         }
-        sums.add(parts if draw.violated is None else {**parts, "violated": draw.violated.sum()})
+        self._sums.add(parts if draw.violated is None else {**parts, "violated": draw.violated.sum()})
 
     def _strongest(self, scores: Tensor) -> Tensor:
         """The steepest slope of the loss by any score of a row, weights aside."""  # (B,)
@@ -184,27 +218,16 @@ class TorchEngine:
         return (slopes if self._config.loss in _OWN_SLOPE else slopes[:, 1:]).amax(1)
 
 
-def network_arrays(network: nn.Module) -> dict[str, Array]:
-    """Parameters and buffers as arrays by the names of a saved folder; on the CPU, on the same memory."""
-    return {_PREFIX + name: value.detach().cpu().numpy() for name, value in network.state_dict().items()}
+def _usable(train: Interactions, needs_history: bool) -> tuple[Array, int]:
+    """Rows to train on, and how many are left out only because nothing came before them.
 
-
-def load_network(network: nn.Module, arrays: Mapping[str, Any]) -> None:
-    """Copy what :func:`network_arrays` gave, arrays or tensors, back into a network of the same shapes."""
-    state = network.state_dict()
-    given = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
-    if state.keys() != given.keys():
-        odd = ", ".join(sorted(state.keys() ^ given.keys()))
-        raise ValueError(f"the network has other parameters than were saved: {odd}")
-    for name, value in state.items():
-        saved = given[name] if isinstance(given[name], Tensor) else torch.from_numpy(np.array(given[name]))
-        saved = (
-            saved.reshape(value.shape) if saved.numel() == value.numel() == 1 else saved
-        )  # files know no 0 dimensions
-        if saved.shape != value.shape or saved.dtype != value.dtype:
-            raise ValueError(f"{name} is {saved.dtype} {tuple(saved.shape)}, not {value.dtype} {tuple(value.shape)}")
-        with torch.no_grad():
-            value.copy_(saved)
+    Not users who have nothing left to draw; nor, where a network needs a history, anyone's first item.
+    """
+    usable = np.repeat(train.user_degree < train.n_items, train.user_degree)  # (N,)
+    first = np.zeros(len(train), np.bool_)
+    if needs_history:
+        first[train.indptr[:-1][train.user_degree > 0]] = True
+    return np.flatnonzero(usable & ~first), int(np.count_nonzero(usable & first))
 
 
 def _mixed(seed: int, step: int) -> int:

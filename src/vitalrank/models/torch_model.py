@@ -19,8 +19,9 @@ from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.moves import OPTIMIZERS
 from vitalrank.models.base import Array, DotRecommender, Recommender
 from vitalrank.models.contexts import Histories
+from vitalrank.models.network_state import load_network, network_arrays
 from vitalrank.models.networks import DotNetwork, Network, device_of
-from vitalrank.models.torch_engine import TorchEngine, load_network, network_arrays
+from vitalrank.models.torch_engine import TorchEngine
 from vitalrank.training.history import History
 from vitalrank.training.settings import TrainConfig
 

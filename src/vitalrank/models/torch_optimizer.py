@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from vitalrank.errors import SettingError
 from vitalrank.kernels.cpu.groups import Groups, new_groups
-from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
+from vitalrank.kernels.cpu.moves import OPTIMIZERS
 from vitalrank.kernels.cpu.rows import Move, move_all, move_touched
 from vitalrank.models.gpu_optimizer import GpuOptimizer
 from vitalrank.models.networks import device_of
@@ -28,7 +28,6 @@ class TableOptimizer:
     """
 
     def __init__(self, network: nn.Module, optimizer: str) -> None:
-        self._optimizer = optimizer
         self._move = Move(OPTIMIZERS[optimizer].code)
         self._parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
         self._groups: dict[str, Groups] = {}
@@ -43,18 +42,18 @@ class TableOptimizer:
         for name, array in self.state.items():
             array[...] = state[name]
 
-    def move(self, rate: float, step: int, positives: int, clip: float | None) -> dict[str, Tensor]:
-        """One step by the gradients, which are used up; returns the rows touched, by parameter."""
-        size = np.float32(step_size(self._optimizer, rate, step))
+    def move(self, size: Tensor, positives: int, clip: float | None) -> dict[str, Tensor]:
+        """One step of a size (1,) by the gradients, which are used up; returns the rows touched, by parameter."""
+        stride = np.float32(size.item())
         grown = {name: p for name, p in self._parameters.items() if p.grad is not None}
         whole = {name: p for name, p in grown.items() if not _gradient(p).is_sparse}
         _scale((_gradient(p) for p in whole.values()), 1.0 / positives, clip)
         touched: dict[str, Tensor] = {}
         for name, parameter in grown.items():
             if name in whole:
-                self._move_whole(name, parameter, size)
+                self._move_whole(name, parameter, stride)
             else:
-                touched[name] = self._move_rows(name, parameter, size)
+                touched[name] = self._move_rows(name, parameter, stride)
             parameter.grad = None
         return touched
 
