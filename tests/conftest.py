@@ -10,6 +10,10 @@ if "VITALRANK_TEST_GPU" not in os.environ:
 
 import pytest
 
+from vitalrank.kernels.cpu import parts
+
+parts.LEAST = 1  # threads share even the small batches of tests
+
 
 @pytest.fixture(scope="module")
 def one_torch_thread():

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from vitalrank.errors import SettingError, UnknownIdError
 from vitalrank.evaluation.ranking import top_items
@@ -143,6 +142,8 @@ def solve_query(item_table: Floats, items: Array, *, reg: float = 0.03, constant
     [0, 1, 2]
     """
     free = item_table.shape[1] - constant_columns
+    from scipy.optimize import minimize  # slow to import
+
     vectors, offset = item_table[:, :free], item_table[:, free:].sum(axis=1)  # (I, d), (I,)
     target = vectors[items].mean(axis=0)  # (d,)
     pull = reg * float(np.mean(np.einsum("ij,ij->i", vectors, vectors)))

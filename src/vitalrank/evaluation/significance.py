@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from vitalrank.errors import DataError, SettingError
 
@@ -87,19 +86,23 @@ def compare(
     for result in (a, b):
         if metric not in result.per_user:
             raise SettingError(f"metric={metric!r}: choose one of {', '.join(result.per_user)}.")
+    from scipy.stats import t  # slow to import
+
     difference = a.per_user[metric] - b.per_user[metric]  # (U,)
     if len(difference) < 2:
         raise DataError(f"{len(difference)} test user: a paired test needs at least two.")
     mean = float(difference.mean())
     error = float(difference.std(ddof=1)) / np.sqrt(len(difference))
-    reach = float(stats.t.ppf((1 + level) / 2, len(difference) - 1)) * error
+    reach = float(t.ppf((1 + level) / 2, len(difference) - 1)) * error
     p_value = TESTS[test](difference, rounds, seed) if error > 0 else float(mean == 0)
     values = float(a.per_user[metric].mean()), float(b.per_user[metric].mean())
     return Comparison(metric, *values, mean, p_value, mean - reach, mean + reach, len(difference), test)
 
 
 def _t_test(difference: Values, rounds: int, seed: int) -> float:
-    return float(stats.ttest_1samp(difference, 0.0).pvalue)
+    from scipy.stats import ttest_1samp
+
+    return float(ttest_1samp(difference, 0.0).pvalue)
 
 
 def _sign_flip_test(difference: Values, rounds: int, seed: int) -> float:

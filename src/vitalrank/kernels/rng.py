@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 # What a word is for; two purposes never share a counter.
 PROPOSE = 0
@@ -26,7 +27,10 @@ DROP = 7
 STREAMS = 16  # stream = purpose + STREAMS * index of the negative among the k of a row
 
 # Kernels that allocate nothing need no reference counts; counting costs more than a draw.
-LEAN: Any = {"_nrt": False}
+LEAN: Any = {"_nrt": False, "no_cfunc_wrapper": True}
+# What only other kernels call needs no way in from Python, which takes longer to compile than a short kernel; without
+# it, a call from Python would crash.
+INNER: Any = {**LEAN, "no_cpython_wrapper": True}
 
 LANES = 8  # blocks of one fill: as many as a wide vector register holds
 PAIRS = 2 * LANES  # a block of four words makes two pairs
@@ -77,9 +81,8 @@ def fine_unit(high: Any, low: Any) -> Any:
     return np.float64(((np.uint64(high) << _SHIFT) | np.uint64(low)) >> np.uint64(11)) * _UNIT_53
 
 
-@njit(cache=True)
-def new_words() -> Any:
-    """A buffer for ``pair``."""
+def new_words() -> NDArray[np.uint64]:
+    """A buffer for ``fill``."""
     return np.empty((4, LANES), np.uint64)
 
 
@@ -97,13 +100,11 @@ def fill(words: Any, place: Any, turn: Any) -> None:
 
 
 @njit(inline="always", cache=True, **LEAN)
-def pair(words: Any, place: Any, turn: Any) -> Any:
+def word_pair(words: Any, turn: Any) -> Any:
     """The ``turn``-th pair of words of a stream: block ``turn // 2``, its first or second half.
 
-    ``words`` holds the pairs around the turn; whoever starts at a turn inside a buffer fills it first.
+    ``words`` must hold the pairs around the turn.
     """
-    if turn % PAIRS == 0:
-        fill(words, place, turn)
     half = 2 * (turn & 1)
-    lane = (turn >> 1) % LANES
+    lane = (turn >> 1) & (LANES - 1)
     return words[half, lane], words[half + 1, lane]

@@ -15,6 +15,9 @@ from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
 from vitalrank.kernels.cpu.orders import shuffled_order
 from vitalrank.kernels.cpu.steps import Batch, Rule, Scratch, Tables, load_batch, new_scratch, take_step
 from vitalrank.losses import find_loss
+from vitalrank.samplers.arrays import Arrays
+from vitalrank.samplers.base import Batch as Asked
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.training.history import Totals
 from vitalrank.training.runs import HostEngine
 from vitalrank.training.settings import TrainConfig
@@ -38,6 +41,7 @@ class CpuEngine(HostEngine):
         self.step = 0
         self._train = train
         self._sampler = sampler
+        self._arrays = Arrays()
         self._config = config
         self._loss = find_loss(config.loss)
         optimizer = OPTIMIZERS[config.optimizer]
@@ -84,9 +88,7 @@ class CpuEngine(HostEngine):
         return totals
 
     def _train_batch(self, batch: Batch, rate: float, totals: Totals) -> None:
-        draw = self._sampler(
-            batch.queries, self.items, batch.users, batch.positives, step=self.step, k=self._config.negatives
-        )
+        draw = self._draw(batch)
         self.step += 1
         ids, weights = np.ascontiguousarray(draw.ids, np.int64), np.ascontiguousarray(draw.weights, np.float32)
         scratch = self._buffers.scratch(*ids.shape)
@@ -103,6 +105,17 @@ class CpuEngine(HostEngine):
         if draw.violated is not None:
             totals.violated = (totals.violated or 0) + int(np.count_nonzero(draw.violated))
 
+    def _draw(self, batch: Batch) -> Any:
+        """Negatives; ours need no look at arguments that are right, and no densities that nobody reads."""
+        k = self._config.negatives
+        if not isinstance(self._sampler, BoundSampler):
+            return self._sampler(batch.queries, self.items, batch.users, batch.positives, step=self.step, k=k)
+        counter = self._arrays.counter(self._sampler.seed, self.step, self._buffers.rows[: len(batch.users)])
+        asked = Asked(
+            self._arrays, batch.users, batch.positives, counter, self.step, k, batch.queries, self.items, density=False
+        )
+        return self._sampler.draw(asked)
+
 
 class _Buffers:
     """Memory for one batch, used again for each."""
@@ -111,6 +124,7 @@ class _Buffers:
         self._train = train
         self._size = size
         self._batch = Batch(np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros((size, width), np.float32))
+        self.rows = np.arange(size, dtype=np.uint32)  # (B,) numbers of the rows in the random counter
         self._scratch: Scratch | None = None
 
     def batch(self, count: int) -> Batch:

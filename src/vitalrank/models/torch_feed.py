@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitalrank.kernels.cpu.orders import shuffled_order
-from vitalrank.kernels.cpu.rows import fill_rows
+from vitalrank.kernels.cpu.orders import fill_rows, shuffled_order
 
 Array = NDArray[Any]
 

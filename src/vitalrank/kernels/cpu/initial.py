@@ -6,20 +6,24 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from vitalrank.kernels.rng import INITIAL, STREAMS, philox
+from vitalrank.kernels.cpu.parts import in_parts
+from vitalrank.kernels.rng import INITIAL, LEAN, STREAMS, philox
 
 _UNIT = 2.0**-32
-_NO_STEP = np.int64(0)
 
 
-@njit(parallel=True, cache=True)
-def fill_normal(table: Any, columns: Any, seed: Any, number: Any, deviation: Any) -> None:
+def fill_normal(table: Any, columns: int, seed: Any, number: int, deviation: float) -> None:
     """Fill the first ``columns`` of ``table[:, 0]`` (n, s, d) from the normal law; ``number`` tells tables apart."""
-    for row in prange(len(table)):
+    in_parts(len(table), lambda begin, end: _fill_rows(begin, end, table, columns, seed, number, deviation))
+
+
+@njit(nogil=True, cache=True, **LEAN)
+def _fill_rows(begin: Any, end: Any, table: Any, columns: Any, seed: Any, number: Any, deviation: Any) -> None:
+    for row in range(begin, end):
         for turn in range((columns + 3) // 4):
-            a, b, c, d = philox(seed, _NO_STEP, np.int64(row), turn, INITIAL + STREAMS * number)
+            a, b, c, d = philox(seed, 0, row, turn, INITIAL + STREAMS * number)
             for half in range(2):
                 # Box and Muller: two words, two independent normal numbers.
                 first, second = (a, b) if half == 0 else (c, d)

@@ -1,7 +1,8 @@
-"""Two instructions Python has no word for: asking for memory before it is needed, and finding the lowest set bit."""
+"""Instructions that Python has no word for: prefetches, the lowest set bit, numbers that threads share."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from llvmlite import ir
@@ -10,6 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 _LINE = 64  # bytes
+_YIELD = "SwitchToThread" if os.name == "nt" else "sched_yield"
 
 
 def _prefetch_line(typing_context: Any, array: Any, offset: Any) -> Any:
@@ -36,8 +38,42 @@ def _lowest_bit(typing_context: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
+def _peek(typing_context: Any, array: Any) -> Any:
+    """Emit a load of the first int64 of an array that another thread may have written just now."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.load_atomic(data, "acquire", 8, typ=ir.IntType(64))
+
+    return types.int64(array), generate
+
+
+def _add_one(typing_context: Any, array: Any) -> Any:
+    """Emit an addition to the first int64 of an array that no other thread comes between; gives what it was."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.atomic_rmw("add", data, ir.IntType(64)(1), "acq_rel")
+
+    return types.int64(array), generate
+
+
+def _give_way(typing_context: Any) -> Any:
+    """Emit a call that lets another thread have the core."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, _YIELD), [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
 prefetch_line: Any = intrinsic(_prefetch_line)
 lowest_bit: Any = intrinsic(_lowest_bit)
+peek: Any = intrinsic(_peek)
+add_one: Any = intrinsic(_add_one)
+give_way: Any = intrinsic(_give_way)
 
 
 @njit(inline="always")

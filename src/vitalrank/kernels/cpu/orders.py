@@ -68,17 +68,29 @@ def _add(half: Any, amount: Any, size: Any) -> Any:
     return total - size if total >= size else total
 
 
-@njit(cache=True, **LEAN)
-def row_at(order: Any, position: Any) -> Any:
-    """The row that the order visits at ``position``."""
-    row = np.uint64(position)
+@njit(inline="always", cache=True, **LEAN)
+def _sent_through(order: Any, row: Any) -> Any:
     width, height = np.uint64(order.width), np.uint64(order.height)
-    while True:
-        left = row // width
-        right = row - left * width
-        for turn in range(0, ROUNDS, 2):
-            left = _add(left, below(_hash(right, order.keys[turn]), height), height)
-            right = _add(right, below(_hash(left, order.keys[turn + 1]), width), width)
-        row = left * width + right
-        if row < np.uint64(order.size):
-            return np.int64(row)
+    left = np.uint64(row) // width
+    right = np.uint64(row) - left * width
+    for turn in range(0, ROUNDS, 2):
+        left = _add(left, below(_hash(right, order.keys[turn]), height), height)
+        right = _add(right, below(_hash(left, order.keys[turn + 1]), width), width)
+    return np.int64(left * width + right)
+
+
+@njit(cache=True, **LEAN)
+def fill_rows(order: Any, start: Any, rows: Any) -> None:
+    """The rows that the order visits from position ``start`` on."""  # (B,)
+    for b in range(len(rows)):  # without the walk, which is rare, several rows go through at once
+        rows[b] = _sent_through(order, start + b)
+    for b in range(len(rows)):
+        while rows[b] >= order.size:
+            rows[b] = _sent_through(order, rows[b])
+
+
+def row_at(order: Order, position: int) -> int:
+    """The row that the order visits at ``position``."""
+    row = np.empty(1, np.int64)
+    fill_rows(order, position, row)
+    return int(row[0])

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
+from vitalrank.kernels.cpu.machine import lowest_bit, prefetch_line, prefetch_row
 from vitalrank.kernels.laws import SIEVE_WORDS
-from vitalrank.kernels.rng import LEAN, RESCUE, STREAMS, below, fine_unit, pair, philox, unit
+from vitalrank.kernels.rng import (
+    INNER,
+    LEAN,
+    PAIRS,
+    RESCUE,
+    STREAMS,
+    below,
+    fill,
+    fine_unit,
+    new_words,
+    philox,
+    unit,
+    word_pair,
+)
 
 # Sums may be reordered (so that they vectorise), but NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz"}
 # Draws of seen items in a row before the law over what is open is worked out exactly, in O(items).
 PATIENCE = 64
 
+_AHEAD = 8  # rows
+_INDEX, _ITEM = 8, 4  # bytes
+_LINE = 16  # items of a cache line
+_LISTED = 16 * _LINE  # seen items asked for; who has seen more pays for his search
 
-@njit(cache=True, fastmath=FAST, **LEAN)
+
+@njit(cache=True, fastmath=FAST, **INNER)
 def dot(left: Any, row: Any, right: Any, other: Any) -> Any:
     """Inner product of ``left[row]`` and ``right[other]``."""
     total = np.float32(0.0)
@@ -28,7 +48,7 @@ def dot(left: Any, row: Any, right: Any, other: Any) -> Any:
 @njit(inline="always", cache=True, **LEAN)
 def is_seen(seen: Any, user: Any, item: Any) -> Any:
     """Whether the user has touched the item."""
-    word = seen.sieve[user, (item >> 6) % SIEVE_WORDS]
+    word = seen.sieve[user, (item >> 6) & (SIEVE_WORDS - 1)]
     if (word >> np.uint64(item & 63)) & np.uint64(1) == 0:
         return False
     start = seen.indptr[user]
@@ -41,40 +61,92 @@ def is_seen(seen: Any, user: Any, item: Any) -> Any:
 
 
 @njit(inline="always", cache=True, **LEAN)
+def ask_for_sieve(seen: Any, users: Any, r: Any) -> None:
+    """Start loading the sieve of the user of row ``r``."""
+    if r < len(users):
+        prefetch_row(seen.sieve, users[r])
+        prefetch_line(seen.open, users[r] * _ITEM)
+
+
+@njit(inline="always", cache=True, **LEAN)
+def ask_for_list(seen: Any, users: Any, r: Any) -> None:
+    """Start loading the items that the user of row ``r`` has seen; where a later user's begin, a little sooner."""
+    if r + _AHEAD < len(users):
+        prefetch_line(seen.indptr, users[r + _AHEAD] * _INDEX)
+    if r < len(users):
+        start, stop = seen.indptr[users[r]], seen.indptr[users[r] + 1]
+        for item in range(start, min(stop, start + _LISTED), _LINE):
+            prefetch_line(seen.items, item * _ITEM)
+
+
+@njit(inline="always", cache=True, **LEAN)
 def any_item(law: Any, word: Any) -> Any:
     """An item of the pool, all alike."""
     place = below(word, law.size)
     return place if len(law.listed) == 0 else np.int64(law.listed[place])
 
 
+class Shots(NamedTuple):
+    """The shots around a turn: their words and, if the law rejects, what they hit. One buffer serves a whole search."""
+
+    words: NDArray[np.uint64]  # (4, LANES)
+    hits: NDArray[np.int64]  # (PAIRS,) items
+    weights: NDArray[np.float32]  # (PAIRS,)
+    accepted: NDArray[np.uint64]  # (1,) a bit for each shot
+
+
+def new_shots() -> Shots:
+    """A buffer for ``propose``."""
+    return Shots(new_words(), np.empty(PAIRS, np.int64), np.empty(PAIRS, np.float32), np.empty(1, np.uint64))
+
+
 @njit(inline="always", cache=True, **LEAN)
-def reject_sample(law: Any, item: Any, words: Any, place: Any, turn: Any) -> Any:
-    """Algorithm 1: an item that tends to weigh more than ``item``, and the next turn."""
+def load_shots(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> None:
+    """Load the shots around ``turn``, and judge them all at once: that is quicker than one by one until a hit."""
+    fill(shots.words, place, turn)
     level = law.level[item]
+    accepted = np.uint64(0)
+    for shot in range(PAIRS):
+        a, b = word_pair(shots.words, shot)
+        hit = any_item(law, a)
+        weight = law.level[hit]
+        shots.hits[shot] = hit
+        shots.weights[shot] = weight
+        accepted |= np.uint64(unit(b) * level < weight) << np.uint64(shot)
+    shots.accepted[0] = accepted
+
+
+@njit(inline="always", cache=True, **LEAN)
+def reject_sample(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> Any:
+    """Algorithm 1: an item that tends to weigh more than ``item``, and the next turn."""
     chosen = np.int64(-1)
     heaviest = np.float32(-1.0)
-    accepted = False
     last = turn + law.shots
-    while turn < last and not accepted:
-        a, b = pair(words, place, turn)
-        turn += 1
-        candidate = any_item(law, a)
-        weight = law.level[candidate]
-        accepted = unit(b) * level < weight
-        if accepted or weight > heaviest:
-            chosen = candidate
-            heaviest = weight
+    while turn < last:
+        shot = turn & (PAIRS - 1)
+        if shot == 0:
+            load_shots(law, item, shots, place, turn)
+        stop = min(shot + last - turn, PAIRS)
+        accepted = shots.accepted[0] >> np.uint64(shot)
+        if accepted != 0:
+            hit = shot + np.int64(lowest_bit(accepted))
+            if hit < stop:
+                return shots.hits[hit], turn + hit - shot + 1
+        for missed in range(shot, stop):
+            if shots.weights[missed] > heaviest:
+                heaviest = shots.weights[missed]
+                chosen = shots.hits[missed]
+        turn += stop - shot
     return chosen, turn
 
 
 @njit(inline="always", cache=True, **LEAN)
-def limit_sample(law: Any, item: Any, words: Any, place: Any, turn: Any) -> Any:
+def limit_sample(law: Any, item: Any, a: Any, b: Any) -> Any:
     """The limit of Algorithm 1 for many shots, drawn exactly: a uniform block plus a block by weight."""
-    a, b = pair(words, place, turn)
     first = law.first_class[item]
     last = len(law.starts) - 1
     if first == last:
-        return any_item(law, a), turn + 1
+        return any_item(law, a)
     start = np.int32(0)
     stop = law.starts[first]
     level = np.float64(law.level[item])
@@ -83,7 +155,7 @@ def limit_sample(law: Any, item: Any, words: Any, place: Any, turn: Any) -> Any:
         k = class_at(law, law.mass[first] + (point - stop) * level)
         start = law.starts[k]
         stop = law.starts[k + 1]
-    return np.int64(law.ranked[start + below(a, stop - start)]), turn + 1
+    return np.int64(law.ranked[start + below(a, stop - start)])
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -96,7 +168,7 @@ def class_at(law: Any, point: Any) -> Any:
     return k
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INNER)
 def _power(base: Any, exponent: Any) -> Any:
     result = 1.0
     for _ in range(exponent):
@@ -104,7 +176,7 @@ def _power(base: Any, exponent: Any) -> Any:
     return result
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INNER)
 def _spread(law: Any, seen: Any, user: Any, item: Any, target: Any, mass: Any) -> Any:
     """Walk the law of a proposal class by class, lightest first.
 
@@ -151,7 +223,7 @@ def law_mass(law: Any, seen: Any, item: Any) -> Any:
     return mass
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INNER)
 def rescue(law: Any, seen: Any, user: Any, item: Any, place: Any, turn: Any) -> Any:
     """One draw from the law over the open items alone, in O(items): for users who have seen nearly all."""
     seed, step, row, stream = place
@@ -163,13 +235,24 @@ def rescue(law: Any, seen: Any, user: Any, item: Any, place: Any, turn: Any) -> 
 
 
 @njit(inline="always", cache=True, **LEAN)
-def propose(law: Any, seen: Any, user: Any, item: Any, words: Any, place: Any, turn: Any) -> Any:
-    """An item the user has not seen, and the next turn; the user must have an open item."""
-    for _ in range(PATIENCE):
-        if law.shots > 0:
-            candidate, turn = reject_sample(law, item, words, place, turn)
-        else:
-            candidate, turn = limit_sample(law, item, words, place, turn)
+def sample(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> Any:
+    """An item by the law, seen or not, and the next turn."""
+    if law.shots > 0:
+        return reject_sample(law, item, shots, place, turn)
+    if (turn & (PAIRS - 1)) == 0:
+        fill(shots.words, place, turn)
+    a, b = word_pair(shots.words, turn)
+    return limit_sample(law, item, a, b), turn + 1
+
+
+@njit(inline="always", cache=True, **LEAN)
+def propose(law: Any, seen: Any, user: Any, item: Any, shots: Any, place: Any, turn: Any, patience: Any) -> Any:
+    """An item the user has not seen, and the next turn; the user must have an open item.
+
+    Whoever starts at a turn inside a buffer loads the shots around it first.
+    """
+    for _ in range(patience):
+        candidate, turn = sample(law, item, shots, place, turn)
         if not is_seen(seen, user, candidate):
             return candidate, turn
     return rescue(law, seen, user, item, place, turn), turn

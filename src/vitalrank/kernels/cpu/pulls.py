@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from vitalrank.kernels.rng import LEAN
+from vitalrank.kernels.rng import INNER, LEAN
 from vitalrank.losses import LOSSES
 
 _HINGE = LOSSES["hinge"].code
@@ -16,7 +16,7 @@ _CROSS_ENTROPY = LOSSES["cross_entropy"].code
 _SOFTMAX = LOSSES["softmax"].code
 
 
-@njit(inline="always", cache=True, error_model="numpy", **LEAN)
+@njit(cache=True, error_model="numpy", **INNER)
 def _logistic(x: Any) -> Any:
     """``ln(1 + e^x)`` and its derivative."""
     small = math.exp(-abs(x))
@@ -24,7 +24,7 @@ def _logistic(x: Any) -> Any:
     return value, (np.float32(1.0) if x >= 0.0 else small) / (np.float32(1.0) + small)
 
 
-@njit(inline="always", cache=True, **LEAN)
+@njit(cache=True, **INNER)
 def _pair(rule: Any, positive: Any, negative: Any) -> Any:
     """Loss of one negative at weight 1 and its derivative by the negative's score."""
     if rule.loss == _HINGE:
@@ -33,7 +33,7 @@ def _pair(rule: Any, positive: Any, negative: Any) -> Any:
     return _logistic(negative if rule.loss == _CROSS_ENTROPY else negative - positive)
 
 
-@njit(cache=True, error_model="numpy", **LEAN)
+@njit(cache=True, error_model="numpy", **INNER)
 def _pull_softmax(rule: Any, b: Any, ids: Any, weights: Any, pulls: Any) -> Any:
     """As ``pull_row``: the negatives share one softmax; the strongest pull is the positive's."""
     positive = pulls[b, 0]

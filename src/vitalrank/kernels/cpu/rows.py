@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
-from vitalrank.kernels.cpu.groups import group_places
+from vitalrank.kernels.cpu.groups import Groups, group_places
 from vitalrank.kernels.cpu.moves import move_row
-from vitalrank.kernels.cpu.orders import row_at
+from vitalrank.kernels.cpu.parts import in_parts
 from vitalrank.kernels.cpu.proposing import FAST
 from vitalrank.kernels.rng import LEAN
-
-_ROWS = 64  # rows of one unit of parallel work
 
 
 class Move(NamedTuple):
@@ -22,37 +20,25 @@ class Move(NamedTuple):
     optimizer: int
 
 
-@njit(cache=True, **LEAN)
-def fill_rows(order: Any, start: Any, rows: Any) -> None:
-    """The rows of the log that the order visits from position ``start`` on."""  # (B,)
-    for b in range(len(rows)):
-        rows[b] = row_at(order, start + b)
-
-
-# Numba drops writes to a named tuple's arrays inside the body of a prange loop: every body is a call.
-
-
-@njit(parallel=True, cache=True)
-def move_touched(move: Any, rate: Any, places: Any, pulls: Any, table: Any, state: Any, groups: Any) -> Any:
+def move_touched(move: Move, rate: Any, places: Any, pulls: Any, table: Any, state: Any, groups: Groups) -> int:
     """Move each row named in ``places`` (P,) once, by the sum of its ``pulls`` (P, d); returns the number of rows.
 
     ``table`` is (R, 1, d), ``state`` (R, s, d). The sums are taken in the order of the places, so the result does
     not depend on the number of threads. The rows moved are left in ``groups.rows``.
     """
-    found = _group(places, groups)
-    width = table.shape[2]
-    for chunk in prange((found + _ROWS - 1) // _ROWS):
-        gradient = np.empty(width, np.float32)
-        _move_groups(np.int64(chunk), found, gradient, move, rate, pulls, table, state, groups)
+
+    def part(begin: int, end: int) -> None:
+        gradient = np.empty(table.shape[2], np.float32)
+        _move_groups(begin, end, gradient, move, rate, pulls, table, state, groups)
+
+    found: int = _group(places, groups)
+    in_parts(found, part)
     return found
 
 
-@njit(parallel=True, cache=True)
-def move_all(move: Any, rate: Any, pulls: Any, table: Any, state: Any) -> None:
+def move_all(move: Move, rate: Any, pulls: Any, table: Any, state: Any) -> None:
     """Move every row by its gradient ``pulls`` (R, d)."""
-    count = len(table)
-    for chunk in prange((count + _ROWS - 1) // _ROWS):
-        _move_block(np.int64(chunk), count, move, rate, pulls, table, state)
+    in_parts(len(table), lambda begin, end: _move_block(begin, end, move, rate, pulls, table, state))
 
 
 @njit(cache=True, **LEAN)
@@ -62,12 +48,12 @@ def _group(places: Any, groups: Any) -> Any:
     return group_places(groups, len(places))
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy", **LEAN)
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", **LEAN)
 def _move_groups(
-    chunk: Any, found: Any, gradient: Any, move: Any, rate: Any, pulls: Any, table: Any, state: Any, groups: Any
+    begin: Any, end: Any, gradient: Any, move: Any, rate: Any, pulls: Any, table: Any, state: Any, groups: Any
 ) -> None:
     width = table.shape[2]
-    for group in range(chunk * _ROWS, min((chunk + 1) * _ROWS, found)):
+    for group in range(begin, end):
         gradient[:] = 0.0
         for place in range(groups.starts[group], groups.starts[group + 1]):
             row = groups.order[place]
@@ -76,7 +62,7 @@ def _move_groups(
         move_row(move, np.float32(rate), np.float32(0.0), gradient, table, state, 0, groups.rows[group], width)
 
 
-@njit(cache=True, error_model="numpy", **LEAN)
-def _move_block(chunk: Any, count: Any, move: Any, rate: Any, pulls: Any, table: Any, state: Any) -> None:
-    for row in range(chunk * _ROWS, min((chunk + 1) * _ROWS, count)):
+@njit(nogil=True, cache=True, error_model="numpy", **LEAN)
+def _move_block(begin: Any, end: Any, move: Any, rate: Any, pulls: Any, table: Any, state: Any) -> None:
+    for row in range(begin, end):
         move_row(move, np.float32(rate), np.float32(0.0), pulls[row], table, state, 0, row, table.shape[2])

@@ -6,24 +6,26 @@ depend on the number of threads. Users move first; their old values stay in ``qu
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from vitalrank.kernels.cpu.groups import Groups, group_places, new_groups
 from vitalrank.kernels.cpu.machine import prefetch_line
 from vitalrank.kernels.cpu.moves import move_row
-from vitalrank.kernels.cpu.orders import row_at
+from vitalrank.kernels.cpu.orders import fill_rows
+from vitalrank.kernels.cpu.parts import at_once, in_parts, meet, share_of, threads_for
 from vitalrank.kernels.cpu.proposing import FAST
 from vitalrank.kernels.cpu.pulls import pull_row
-from vitalrank.kernels.rng import LEAN
+from vitalrank.kernels.rng import INNER, LEAN
 
 VANISHED = 0.01  # a positive whose pairs all pull less than this no longer teaches
-_GROUP, _USERS = 0, 1  # phases of a step; the items are the last
 _OWN, _APART = np.int64(1), np.int64(0)  # where a row's optimizer state begins
-_ROWS = 64  # rows of one unit of parallel work
+_ROWS = 64  # rows worked on together: few enough to stay in the cache
+_COST = 4  # of a positive, in units of 0.1 us
 _AHEAD = 4  # rows asked for before they are needed
 _LINE = 64  # bytes of a cache line
 _FLOAT = _INT = 4  # bytes
@@ -81,40 +83,58 @@ class Rule(NamedTuple):
     reg: float
 
 
-# Numba drops writes to a named tuple's arrays inside the body of a prange loop: every body is a call.
-# Its counter is signed in one pass and unsigned in the next: without the cast everything would be compiled twice.
-
-
-@njit(parallel=True, cache=True)
-def load_batch(order: Any, start: Any, log_users: Any, log_items: Any, tables: Any, batch: Any) -> None:
+def load_batch(order: Any, start: int, log_users: Any, log_items: Any, tables: Tables, batch: Batch) -> None:
     """Fill the users, positives and queries of the batch that begins at position ``start`` of the order."""
-    for chunk in prange(_chunks(len(batch.users))):
+
+    def part(begin: int, end: int) -> None:
         rows = np.empty(_ROWS, np.int64)
-        _load_rows(np.int64(chunk), rows, order, start, log_users, log_items, tables.users, batch)
+        _load_rows(begin, end, rows, order, start, log_users, log_items, tables.users, batch)
+
+    in_parts(len(batch.users), part)
 
 
-@njit(parallel=True, cache=True)
 def take_step(
-    rule: Any, rate: Any, ids: Any, weights: Any, batch: Any, tables: Any, felt: Any, user_groups: Any, item_groups: Any
-) -> Any:
+    rule: Rule,
+    rate: float,
+    ids: Any,
+    weights: Any,
+    batch: Batch,
+    tables: Tables,
+    felt: Felt,
+    users: Groups,
+    items: Groups,
+) -> tuple[float, int, int]:  # fmt: skip
     """Move the tables by one batch; returns the summed loss, and how many positives vanished and were skipped."""
-    found = np.zeros(2, np.int64)  # groups of users, of items
-    width = batch.queries.shape[1]
-    # One loop for all phases, because each parallel loop costs seconds to compile.
-    for phase in range(3):
-        chunks = 2 if phase == _GROUP else _chunks(found[phase - 1])
-        for unit in prange(chunks):
-            chunk = np.int64(unit)
-            gradient = np.empty(width, np.float32)
-            if phase == _GROUP and chunk == 0:
-                found[0] = _group_users(batch, ids, user_groups)
-            elif phase == _GROUP:
-                found[1] = _group_items(batch, ids, item_groups)
-            elif phase == _USERS:
-                _move_users(chunk, found[0], gradient, rule, rate, ids, weights, batch, tables, felt, user_groups)
-            else:
-                _move_items(chunk, found[1], gradient, rule, rate, batch, tables, felt, item_groups)
-    return _summed(ids, felt)
+    width, parts = batch.queries.shape[1], threads_for(_COST * len(ids))
+    arrived, found = np.zeros(1, np.int64), np.zeros(2, np.int64)
+
+    def piece(part: int) -> None:
+        gradient = np.empty(width, np.float32)
+        _take_part(
+            part, parts, arrived, found, gradient, rule, rate, ids, weights, batch, tables, felt, users, items
+        )  # fmt: skip
+
+    at_once(*(partial(piece, part) for part in range(parts)))
+    summed: tuple[float, int, int] = _summed(ids, felt)
+    return summed
+
+
+@njit(nogil=True, cache=True, **LEAN)
+def _take_part(
+    part: Any, parts: Any, arrived: Any, found: Any, gradient: Any, rule: Any, rate: Any, ids: Any, weights: Any,
+    batch: Any, tables: Any, felt: Any, users: Any, items: Any,
+) -> None:  # fmt: skip
+    """One thread's part of a step: threads meet in compiled code, where that takes no time."""
+    if part == 0:
+        found[0] = _group_users(batch, ids, users)
+    if part == parts - 1:
+        found[1] = _group_items(batch, ids, items)
+    meet(arrived, parts)
+    begin, end = share_of(found[0], part, parts)
+    _move_users(begin, end, gradient, rule, rate, ids, weights, batch, tables, felt, users)
+    meet(arrived, parts)
+    begin, end = share_of(found[1], part, parts)
+    _move_items(begin, end, gradient, rule, rate, batch, tables, felt, items)
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -125,36 +145,30 @@ def _ask_for(table: Any, row: Any, columns: Any) -> None:
         prefetch_line(table, start + offset)
 
 
-@njit(inline="always", cache=True, **LEAN)
-def _chunks(rows: Any) -> Any:
-    return (rows + _ROWS - 1) // _ROWS
-
-
-@njit(cache=True, **LEAN)
+@njit(nogil=True, cache=True, **LEAN)
 def _load_rows(
-    chunk: Any, rows: Any, order: Any, start: Any, log_users: Any, log_items: Any, table: Any, batch: Any
+    begin: Any, end: Any, rows: Any, order: Any, start: Any, log_users: Any, log_items: Any, table: Any, batch: Any
 ) -> None:
-    first = chunk * _ROWS
-    last = min(first + _ROWS, len(batch.users))
-    for b in range(first, last):
-        row = row_at(order, start + b)
-        rows[b - first] = row
-        prefetch_line(log_users, row * _INT)
-        prefetch_line(log_items, row * _INT)
-    for b in range(first, last):
-        batch.users[b] = log_users[rows[b - first]]
-        batch.positives[b] = log_items[rows[b - first]]
-        _ask_for(table, batch.users[b], table.shape[2])
-    for b in range(first, last):
-        user = batch.users[b]
-        for f in range(batch.queries.shape[1]):
-            batch.queries[b, f] = table[user, 0, f]
+    for first in range(begin, end, _ROWS):
+        last = min(first + _ROWS, end)
+        fill_rows(order, start + first, rows[: last - first])
+        for b in range(first, last):
+            prefetch_line(log_users, rows[b - first] * _INT)
+            prefetch_line(log_items, rows[b - first] * _INT)
+        for b in range(first, last):
+            batch.users[b] = log_users[rows[b - first]]
+            batch.positives[b] = log_items[rows[b - first]]
+            _ask_for(table, batch.users[b], table.shape[2])
+        for b in range(first, last):
+            user = batch.users[b]
+            for f in range(batch.queries.shape[1]):
+                batch.queries[b, f] = table[user, 0, f]
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy", **LEAN)
+@njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
 def _move_users(
-    chunk: Any,
-    found: Any,
+    begin: Any,
+    end: Any,
     gradient: Any,
     rule: Any,
     rate: Any,
@@ -165,29 +179,35 @@ def _move_users(
     felt: Any,
     groups: Any,
 ) -> None:
-    begin = chunk * _ROWS
-    end = min(begin + _ROWS, found)
-    # One kind of work at a time: each loop's turns are independent, so the processor overlaps them.
-    places = groups.order[groups.starts[begin] : groups.starts[end]]
-    _score_all(places, ids, batch, tables.items, felt.pulls)
-    for b in places:
+    width = batch.queries.shape[1]
+    for first in range(begin, end, _ROWS):
+        # One kind of work at a time: each loop's turns are independent, so the processor overlaps them.
+        last = min(first + _ROWS, end)
+        _feel(groups.order[groups.starts[first] : groups.starts[last]], rule, ids, weights, batch, tables.items, felt)
+        for group in range(first, last):
+            if group + _AHEAD < end:
+                _ask_for(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width)
+            gradient[:] = 0.0
+            for place in range(groups.starts[group], groups.starts[group + 1]):
+                b = groups.order[place]
+                _add(gradient, felt.pulls[b, 0], tables.items, batch.positives[b])
+                for c in range(ids.shape[1]):
+                    _add(gradient, felt.pulls[b, 1 + c], tables.items, max(ids[b, c], 0))
+            decay = np.float32(rule.reg * (groups.starts[group + 1] - groups.starts[group]))
+            row = groups.rows[group]
+            moving = width - rule.frozen
+            move_row(rule, np.float32(rate), decay, gradient, tables.users, tables.users, _OWN, row, moving)
+
+
+@njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
+def _feel(places: Any, rule: Any, ids: Any, weights: Any, batch: Any, items: Any, felt: Any) -> None:
+    """Losses and pulls of some rows of the batch."""
+    _score_all(places, ids, batch, items, felt.pulls)
+    for place in range(len(places)):
+        b = places[place]
         loss, strongest = pull_row(rule, b, ids, weights, felt.pulls)
         felt.losses[b] = loss
         felt.vanished[b] = strongest < VANISHED
-    width = batch.queries.shape[1]
-    for group in range(begin, end):
-        if group + _AHEAD < found:
-            _ask_for(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width)
-        gradient[:] = 0.0
-        first, last = groups.starts[group], groups.starts[group + 1]
-        for place in range(first, last):
-            b = groups.order[place]
-            _add(gradient, felt.pulls[b, 0], tables.items, batch.positives[b])
-            for c in range(ids.shape[1]):
-                _add(gradient, felt.pulls[b, 1 + c], tables.items, max(ids[b, c], 0))
-        decay = np.float32(rule.reg * (last - first))
-        row = groups.rows[group]
-        move_row(rule, np.float32(rate), decay, gradient, tables.users, tables.users, _OWN, row, width - rule.frozen)
 
 
 @njit(inline="always", cache=True, fastmath=FAST, **LEAN)
@@ -205,15 +225,15 @@ def _score_all(places: Any, ids: Any, batch: Any, items: Any, pulls: Any) -> Non
             pulls[b, 1 + c] = _score(batch.queries, b, items, max(ids[b, c], 0))
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy", **LEAN)
+@njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
 def _move_items(
-    chunk: Any, found: Any, gradient: Any, rule: Any, rate: Any, batch: Any, tables: Any, felt: Any, groups: Any
+    begin: Any, end: Any, gradient: Any, rule: Any, rate: Any, batch: Any, tables: Any, felt: Any, groups: Any
 ) -> None:
     width = batch.queries.shape[1]
-    for group in range(chunk * _ROWS, min((chunk + 1) * _ROWS, found)):
-        if group + _AHEAD < found:
-            _ask_for(tables.items, groups.rows[group + _AHEAD], width)
-            _ask_for(tables.item_state, groups.rows[group + _AHEAD], tables.item_state.shape[1] * width)
+    for group in range(begin, end):
+        if group + 2 * _AHEAD < end:
+            _ask_for(tables.items, groups.rows[group + 2 * _AHEAD], width)
+            _ask_for(tables.item_state, groups.rows[group + 2 * _AHEAD], tables.item_state.shape[1] * width)
         gradient[:] = 0.0
         first, last = groups.starts[group], groups.starts[group + 1]
         for place in range(first, last):
@@ -232,14 +252,14 @@ def _is_drawn(ids: Any, b: Any) -> Any:
     return False
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INNER)
 def _group_users(batch: Any, ids: Any, groups: Any) -> Any:
     for b in range(len(ids)):
         groups.touched[b] = batch.users[b] if _is_drawn(ids, b) else -1
     return group_places(groups, len(ids))
 
 
-@njit(cache=True, **LEAN)
+@njit(cache=True, **INNER)
 def _group_items(batch: Any, ids: Any, groups: Any) -> Any:
     width = ids.shape[1] + 1
     for b in range(len(ids)):

@@ -1,0 +1,86 @@
+"""Rows cut into parts for threads: every row once, whatever the number of threads, and errors come through."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from numba import njit
+
+from vitalrank.kernels.cpu import parts
+from vitalrank.kernels.cpu.machine import peek
+from vitalrank.kernels.cpu.parts import at_once, in_parts, meet, share_of
+from vitalrank.threads import limited
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 1000])
+def test_every_row_belongs_to_one_part(rows, threads):
+    found = []
+    with limited(threads):
+        in_parts(rows, lambda begin, end: found.append((begin, end)))
+    assert [row for begin, end in sorted(found) for row in range(begin, end)] == list(range(rows))
+    assert len(found) <= threads
+
+
+def test_few_cheap_rows_stay_on_one_thread(monkeypatch):
+    monkeypatch.setattr(parts, "LEAST", 1000)
+    for rows, cost, expected in ((999, 1, 1), (999, 3, 2), (2000, 1, 2)):
+        found = []
+        with limited(4):
+            in_parts(rows, lambda begin, end, found=found: found.append(begin), cost)
+        assert len(found) == expected
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_an_error_comes_through_after_the_others_are_done(failing):
+    done = []
+
+    def work(number):
+        if number == failing:
+            raise ValueError(number)
+        done.append(number)
+
+    with pytest.raises(ValueError, match=str(failing)):
+        at_once(*(lambda number=number: work(number) for number in range(3)))
+    assert sorted(done) == [number for number in range(3) if number != failing]
+
+
+@pytest.mark.parametrize("parts_", [2, 4])
+def test_nobody_leaves_a_meeting_before_all_are_there(parts_):
+    arrived, left = np.zeros(1, np.int64), np.zeros((3, parts_), np.int64)
+    at_once(*(lambda part=part: _walk(part, parts_, arrived, left) for part in range(parts_)))
+    for meeting, seen in enumerate(left):
+        assert (seen >= (meeting + 1) * parts_).all()  # so many had arrived when each went on
+
+
+@njit(nogil=True)
+def _walk(part, parts_, arrived, left):
+    for meeting in range(len(left)):
+        meet(arrived, parts_)
+        left[meeting, part] = peek(arrived)
+
+
+def test_meetings_of_several_callers_do_not_wait_for_each_other():
+    def often():
+        for _ in range(200):
+            arrived, left = np.zeros(1, np.int64), np.zeros((2, 3), np.int64)
+            at_once(*(lambda part=part, a=arrived, b=left: _walk(part, 3, a, b) for part in range(3)))
+
+    callers = [threading.Thread(target=often, daemon=True) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(timeout=60)
+        assert not caller.is_alive()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 64, 65, 1000])
+def test_shares_are_the_parts(rows):
+    @njit
+    def shares(rows, parts_):
+        return [share_of(rows, part, parts_) for part in range(parts_)]
+
+    found = shares(rows, 3)
+    assert [row for begin, end in found for row in range(begin, end)] == list(range(rows))
