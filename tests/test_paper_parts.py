@@ -22,7 +22,7 @@ from vitalrank.paper.lab import Lab
 from vitalrank.paper.logs import Source, cut
 from vitalrank.paper.registry import find_experiments
 from vitalrank.paper.scheduling import Crew, Goal, achieve
-from vitalrank.paper.searching import settings_to_try, spread_points
+from vitalrank.paper.searching import Search, spread_points
 from vitalrank.paper.settings import StudySettings
 from vitalrank.paper.store import Store
 from vitalrank.tuning.spaces import Choice
@@ -45,10 +45,13 @@ def lab_in(folder, source, **changes):
 @pytest.mark.parametrize("name", CONTENDERS)
 def test_settings_lie_in_the_space_and_make_a_sampler(name):
     contender = CONTENDERS[name]
-    tried = settings_to_try(contender, 6)
-    assert len(tried) == 6
-    assert tried[:3] == settings_to_try(contender, 3)
-    for settings in tried:
+    search = Search(contender, 8)
+    best, points = None, []
+    for number in range(search.rounds):
+        points += search.points(number, best)
+        best = points[-1]
+    assert len(points) == 8
+    for settings in map(search.settings, points):
         flat = {**settings.model, **settings.sampler, **settings.training}
         assert flat.keys() == contender.space.keys()
         for key, value in flat.items():
@@ -61,6 +64,19 @@ def test_settings_lie_in_the_space_and_make_a_sampler(name):
             replace(contender.sampler, **settings.sampler)
 
 
+def test_later_rounds_look_nearer_to_the_best():
+    search = Search(CONTENDERS["vins"], 40)
+    best = np.array([0.9, 0.5, 0.1, 0.5, 0.3])
+    for number, share in ((0, 1.0), (1, 0.5), (2, 0.25)):
+        points = np.array(search.points(number, best))
+        assert 0.0 <= points.min() <= points.max() <= 1.0
+        assert (np.ptp(points, axis=0) <= share).all()
+        assert (np.ptp(points, axis=0) >= 0.6 * share).all()
+        assert number == 0 or (abs(points - best) <= share).all()
+    lost = np.array(search.points(1, None))
+    assert (np.ptp(lost, axis=0) > 0.6).all()  # nothing worked: look everywhere again
+
+
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 5])
 def test_points_are_spread_evenly(dimensions):
     points = spread_points(64, dimensions, seed=3)
@@ -71,9 +87,10 @@ def test_points_are_spread_evenly(dimensions):
 
 
 def test_every_sampler_tries_the_same_steps():
-    """The same pairs of learning rate and L2, in the same order."""
+    """The same pairs of learning rate and L2, in the same order, before the searches go their own ways."""
     names = [name for name, one in CONTENDERS.items() if {"lr", "reg"} <= one.space.keys() and one.model == "mf"]
-    tried = {name: [found.training for found in settings_to_try(CONTENDERS[name], 5)] for name in names}
+    searches = {name: Search(CONTENDERS[name], 10) for name in names}
+    tried = {name: [one.settings(point).training for point in one.points(0)] for name, one in searches.items()}
     for name in names:
         assert [found["lr"] for found in tried[name]] == [found["lr"] for found in tried["uni"]]
         if CONTENDERS[name].space["reg"] == CONTENDERS["uni"].space["reg"]:
@@ -300,3 +317,26 @@ def test_mistakes_are_told(command, source, tmp_path, arguments, word):
     done = command(*arguments, "--data", source.path, "--out", tmp_path)
     assert isinstance(done.exception, SettingError)
     assert word in str(done.exception)
+
+
+def test_the_best_trials_meet_again_and_the_best_mean_wins(tmp_path, source):
+    lab = lab_in(tmp_path, source, trials=8, finalists=2, runoff_seeds=2)
+    values = {}
+
+    def give(units, value_of):
+        for unit in units:
+            values[unit.key] = value_of(unit)
+            lab.store.write(unit, {"value": values[unit.key]})
+
+    hunt = lab.hunt(source, UNI)
+    give(hunt.units, lambda unit: unit.settings.training["reg"])  # the first round, then those that it leads to
+    give([unit for unit in hunt.units if unit.key not in values], lambda unit: unit.settings.training["reg"])
+    give([unit for unit in hunt.units if unit.key not in values], lambda unit: unit.settings.training["reg"])
+    again = [unit for unit in hunt.units if unit.kind == "runoff"]
+    tried = sorted((unit.settings.training["reg"] for unit in hunt.trials), reverse=True)
+    assert lab.best(source, UNI) is None
+    assert sorted({unit.settings.training["reg"] for unit in again}, reverse=True) == tried[:2]
+    assert [unit.seed for unit in again] == [0, 1, 0, 1]
+    lucky = tried[0]
+    give(again, lambda unit: 0.5 - 0.1 * unit.seed if unit.settings.training["reg"] == lucky else 0.48)
+    assert lab.best(source, UNI).training["reg"] == tried[1]

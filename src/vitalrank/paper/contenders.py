@@ -13,7 +13,8 @@ Space = Mapping[str, Dimension]
 
 # The same for every sampler with MF. The library's L2 is per occurrence in a batch, so the paper's values are no guide.
 STEPS: Space = {"reg": Range(0.01, 0.15, log=True), "lr": Range(0.0015, 0.006, log=True)}
-DEEP_STEPS: Space = {"reg": Range(0.0003, 0.03, log=True), "lr": Range(0.0007, 0.004, log=True)}
+DEEP_STEPS: Space = {"reg": Range(0.005, 0.12, log=True), "lr": Range(0.001, 0.006, log=True)}
+DEEP_TRAINING = {"batch": None}  # by the size of the log, as for MF
 # L2 counts every occurrence: with k negatives a positive there are k times as many.
 MANY: Space = {**STEPS, "reg": Range(0.0003, 0.05, log=True)}
 MARGIN = Range(0.4, 2.0, log=True)  # of LFM-W and VINS alike
@@ -46,7 +47,9 @@ class Contender:
     def with_model(self, model: str) -> Contender:
         """The same sampler with another model."""
         space = {**self.space, **DEEP_STEPS}
-        return replace(self, name=f"{model} {self.name}", model=model, space=space, rank=3, cost=20 * self.cost)
+        training = {**self.training, **DEEP_TRAINING}
+        name, cost = f"{model} {self.name}", 20 * self.cost
+        return replace(self, name=name, model=model, space=space, training=training, rank=3, cost=cost)
 
 
 _ALL = (

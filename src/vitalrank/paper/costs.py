@@ -164,11 +164,11 @@ def _variations(lab: Lab, source: Source) -> Iterator[tuple[str, list[Unit]]]:
     best = lab.best(source, ours)
     if best is None:
         return
-    reg = float(best[0].training["reg"])
+    reg = float(best.training["reg"])
     changes = [("as tuned", "sampler", {}), *((name, "sampler", change) for name, change in SAMPLER_CHANGES)]
     changes += [(f"reg times {factor:g}", "training", {"reg": float(f"{reg * factor:.3g}")}) for factor in REG_FACTORS]
     for name, part, change in changes:
-        units = [lab.varied("trial", source, ours, seed, part, **change) for seed in seeds]
+        units = [lab.varied("runoff", source, ours, seed, part, **change) for seed in seeds]
         yield name, [unit for unit in units if unit is not None]
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from vitalrank.comparing.outcomes import Outcome
 from vitalrank.paper.contenders import CONTENDERS, Contender
+from vitalrank.paper.hunts import Hunt
 from vitalrank.paper.logs import Source
 from vitalrank.paper.scheduling import Crew, Goal, Tell, achieve
-from vitalrank.paper.searching import is_better, settings_to_try
+from vitalrank.paper.searching import Search
 from vitalrank.paper.settings import StudySettings
 from vitalrank.paper.store import Store
-from vitalrank.paper.units import Result, Unit
+from vitalrank.paper.units import Unit
 from vitalrank.tuning.results import Settings
 
 SEARCH_SEED_RUN = 0  # the seed of every trial
@@ -32,7 +33,7 @@ class Lab:
     store: Store
     contenders: Sequence[str] = tuple(CONTENDERS)
     tell: Tell | None = None
-    _trials: dict[tuple[str, str], list[Unit]] = field(default_factory=dict)
+    _hunts: dict[tuple[str, str], Hunt] = field(default_factory=dict)
 
     @cached_property
     def _began(self) -> float:
@@ -71,8 +72,9 @@ class Lab:
             "patience": here.patience,
             "valid_every": here.valid_every,
         }
-        if kind == "trial" and here.trial_epochs is not None:
-            training["epochs"] = min(training["epochs"], here.trial_epochs)
+        if kind == "trial":
+            training["patience"] = here.trial_patience
+            training["epochs"] = min(training["epochs"], here.trial_epochs or training["epochs"])
         if kind in ("long", "timed"):
             epochs = here.long_epochs if kind == "long" else here.timed_epochs
             training = {"epochs": min(epochs, training["epochs"]) if is_deep else epochs}
@@ -85,27 +87,31 @@ class Lab:
         )
         return Unit(kind, source, contender, full, seed, here.protocol, here.device)
 
-    def trials(self, source: Source, contender: Contender) -> list[Unit]:
+    def hunt(self, source: Source, contender: Contender) -> Hunt:
         """The search of a contender on a log."""
         place = (source.name, contender.name)
-        if place not in self._trials:
+        if place not in self._hunts:
             here = self.settings
             count = here.trials if contender.model in ("mf", "cml", "itemknn") else here.model_trials
-            tried = settings_to_try(contender, count, here.search_seed)
-            units = [self.unit("trial", source, contender, settings, SEARCH_SEED_RUN) for settings in tried]
-            self._trials[place] = list({unit.key: unit for unit in units}.values())
-        return self._trials[place]
+            search = Search(contender, count, here.search_seed)
+            try_out = partial(self._runs, "trial", source, contender)
+            try_again = partial(self._runs, "runoff", source, contender)
+            finalists = 1 if contender.sampler is None else here.finalists
+            self._hunts[place] = Hunt(search, try_out, try_again, finalists, self.store)
+        return self._hunts[place]
 
-    def best(self, source: Source, contender: Contender) -> tuple[Settings, Result] | None:
+    def _runs(self, kind: str, source: Source, contender: Contender, settings: Settings) -> list[Unit]:
+        """The runs that try some settings."""
+        seeds = (SEARCH_SEED_RUN,) if kind == "trial" else range(self.settings.runoff_seeds)
+        return [self.unit(kind, source, contender, settings, seed) for seed in seeds]
+
+    def trials(self, source: Source, contender: Contender) -> list[Unit]:
+        """The trials of a contender on a log that are known so far."""
+        return self.hunt(source, contender).trials
+
+    def best(self, source: Source, contender: Contender) -> Settings | None:
         """The settings that won on valid, once all have been tried; None before, or if none worked."""
-        found: tuple[Settings, Result] | None = None
-        for unit in self.trials(source, contender):
-            result = self.store.read(unit)
-            if result is None:
-                return None
-            if is_better(result["value"], None if found is None else found[1]["value"]):
-                found = (unit.settings, result)
-        return found
+        return self.hunt(source, contender).best()
 
     def seeds_of(self, contender: Contender) -> range:
         """A model without steps has no seeds."""
@@ -118,7 +124,7 @@ class Lab:
         best = self.best(source, contender)
         if best is None:
             return []
-        return [self._again("final", source, contender, best[0], seed) for seed in self.seeds_of(contender)]
+        return [self._again("final", source, contender, best, seed) for seed in self.seeds_of(contender)]
 
     def varied(
         self, kind: str, source: Source, contender: Contender, seed: int, part: str = "sampler", **changes: Any
@@ -127,7 +133,7 @@ class Lab:
         best = self.best(source, contender)
         if best is None:
             return None
-        settings = replace(best[0], **{part: {**getattr(best[0], part), **changes}})
+        settings = replace(best, **{part: {**getattr(best, part), **changes}})
         return self._again(kind, source, contender, settings, seed)
 
     def _again(self, kind: str, source: Source, contender: Contender, settings: Settings, seed: int) -> Unit:
@@ -137,17 +143,22 @@ class Lab:
 
     # ------------------------------------------------------------------------------------------------------ goals
 
+    def tuned(self, source: Source, contender: Contender, then: Callable[[], list[Goal]] = list) -> Goal:
+        """Tune, round by round, then what follows."""
+        hunt = self.hunt(source, contender)
+
+        def follow() -> list[Goal]:
+            return then() if hunt.is_finished else [self.tuned(source, contender, then)]
+
+        return Goal(hunt.units, contender.rank, follow)
+
     def study(self, source: Source, contender: Contender) -> Goal:
         """Tune, then run the seeds."""
+        return self.tuned(source, contender, lambda: [Goal(self.finals(source, contender), contender.rank)])
 
-        def finals() -> list[Goal]:
-            return [Goal(self.finals(source, contender), contender.rank)]
-
-        return Goal(self.trials(source, contender), contender.rank, finals)
-
-    def after_tuning(self, source: Source, contender: Contender, then: Any, rank: int = 2) -> Goal:
+    def after_tuning(self, source: Source, contender: Contender, then: Callable[[], list[Unit]], rank: int = 2) -> Goal:
         """Tune, then what ``then`` names."""
-        return Goal(self.trials(source, contender), contender.rank, lambda: [Goal(then(), rank)])
+        return self.tuned(source, contender, lambda: [Goal(then(), rank)])
 
     def outcomes(self, source: Source, contender: Contender) -> list[Outcome]:
         """The finished runs with the best settings, by seed."""

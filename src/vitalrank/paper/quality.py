@@ -42,7 +42,7 @@ def pictured_studies(lab: Lab) -> list[Goal]:
 def searches(lab: Lab) -> list[Goal]:
     """Tune every contender on every log."""
     pairs = [(source, contender) for source in lab.sources for contender in lab.chosen]
-    return [Goal(lab.trials(source, contender), contender.rank) for source, contender in pairs]
+    return [lab.tuned(source, contender) for source, contender in pairs]
 
 
 def scores(lab: Lab) -> Data:
@@ -77,7 +77,7 @@ def _row(lab: Lab, source: Source, contender: Contender, runs: Sequence[Outcome]
         "beyond": contender.beyond,
         "trials": sum(trial is not None for trial in trials),
         "trials_failed": sum(trial is not None and trial["value"] is None for trial in trials),
-        "settings": None if best is None else _settings(best[0]),
+        "settings": None if best is None else _settings(best),
         "metrics": {name: mean_and_spread([run.metrics[name] for run in runs]) for name in METRICS} if runs else None,
         "valid": mean_and_spread([result["value"] for result in told if result["value"] is not None]),
         "best_epoch": mean_and_spread([run.best_epoch for run in runs if run.best_epoch is not None]),

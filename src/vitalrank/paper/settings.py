@@ -8,6 +8,9 @@ from typing import Any
 from vitalrank.errors import SettingError
 
 PROTOCOLS = ("valid", "paper")
+COUNTS = (
+    "seeds", "trials", "epochs", "workers", "timed_workers", "model_trials", "model_seeds", "finalists", "runoff_seeds",
+)  # fmt: skip
 MACHINE = ("workers", "timed_workers", "budget_seconds", "timed_share")  # settings that change no result
 
 
@@ -22,8 +25,10 @@ class StudySettings:
         for all.
     epochs, patience, valid_every, dim
         Of every run.
-    trial_epochs
-        Most epochs while settings are tried, the same for all; None: as many as in every run.
+    trial_epochs, trial_patience
+        While settings are tried, the same for all; no epochs: as many as in every run.
+    finalists, runoff_seeds
+        How many of the best trials are run again, with how many seeds, to find the best settings.
     protocol
         ``"valid"``: settings and epoch are picked on a validation part, test is read once. ``"paper"``: no validation
         part; both are picked on test, as the paper does.
@@ -52,10 +57,13 @@ class StudySettings:
     seeds: int = 5
     trials: int = 12
     epochs: int = 150
-    patience: int = 5
+    patience: int = 12
     valid_every: int = 2
     dim: int = 64
     trial_epochs: int | None = None
+    trial_patience: int = 5
+    finalists: int = 4
+    runoff_seeds: int = 2
     protocol: str = "valid"
     model_trials: int = 4
     model_seeds: int = 2
@@ -75,7 +83,17 @@ class StudySettings:
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
             raise SettingError(f"unknown protocol {self.protocol!r}; choose one of {', '.join(PROTOCOLS)}.")
-        for name in ("seeds", "trials", "epochs", "workers", "timed_workers", "model_trials", "model_seeds"):
+        for name in (
+            "seeds",
+            "trials",
+            "epochs",
+            "workers",
+            "timed_workers",
+            "model_trials",
+            "model_seeds",
+            "finalists",
+            "runoff_seeds",
+        ):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} is {getattr(self, name)!r}; it must be at least 1.")
 
@@ -85,5 +103,6 @@ class StudySettings:
         small = cls(
             seeds=2, trials=3, epochs=24, patience=3, valid_every=3, dim=32, model_trials=1, model_seeds=1,
             model_epochs=4, buffer_seeds=1, variation_seeds=1, long_epochs=20, timed_epochs=3, run_seconds=20.0,
+            trial_patience=3, finalists=1,
         )  # fmt: skip
         return replace(small, **changes)

@@ -35,8 +35,9 @@ _KEPT = ("epoch", "seconds", "tries", "vanished", "imbalance")  # of the record 
 class Unit:
     """One training.
 
-    ``kind`` says what is wanted of it: a ``trial`` its value on valid, a ``final`` what it scores on test, a ``long``
-    one its tries epoch by epoch, a ``timed`` one its seconds, a ``picture`` its item vectors in the plane.
+    ``kind`` says what is wanted of it: a ``trial`` or ``runoff`` its value on valid, a ``final`` what it scores on
+    test, a ``long`` one its tries epoch by epoch, a ``timed`` one its seconds, a ``picture`` its item vectors in the
+    plane.
     """
 
     kind: str
@@ -176,6 +177,7 @@ def _timed(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | 
 # What a unit of each kind does.
 KINDS: dict[str, Callable[[Unit, Entry, Path, Watch, int | None], Result]] = {
     "trial": _trial,
+    "runoff": _trial,
     "final": _final,
     "long": _long,
     "picture": _picture,
