@@ -21,37 +21,22 @@ import numpy as np
 from _common import save
 
 import vitalrank as vr
-from vitalrank.models.base import DotRecommender
 
 TILES = [(128, 512), (256, 2048), (512, 2048), (512, 4096), (1024, 4096)]  # users x items
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 GOAL = {"ratio": 1.5, "mebibytes": 1024}
 
 
-class Tables(DotRecommender):
-    """Random vectors; how good they are does not matter for speed."""
-
-    def __init__(self, train: vr.Interactions, dim: int, seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        self.train = train
-        self.users = rng.standard_normal((train.n_users, dim), np.float32)
-        self._items = rng.standard_normal((train.n_items, dim), np.float32)
-
-    def queries(self, users):
-        return self.users[users]
-
-    @property
-    def item_table(self):
-        return self._items
-
-    def settings(self):
-        return {}
-
-    def tensors(self):
-        return {}
-
-    def restore(self, tensors, record):
-        pass
+def tables(train: vr.Interactions, dim: int, seed: int) -> vr.MF:
+    """A model of random vectors; how good they are does not matter for speed."""
+    rng = np.random.default_rng(seed)
+    rows = {"users": train.n_users, "items": train.n_items}
+    model = vr.MF(dim)
+    model.train = train
+    model.restore(
+        {name: rng.standard_normal((count, dim), np.float32) for name, count in rows.items()}, {"history": []}
+    )
+    return model
 
 
 def make_log(users: int, items: int, seed: int) -> tuple[vr.Interactions, vr.Interactions]:
@@ -63,13 +48,15 @@ def make_log(users: int, items: int, seed: int) -> tuple[vr.Interactions, vr.Int
     return vr.Interactions.from_arrays(user, item).split_last(0.2)
 
 
-def bare_product(model: Tables, tile: tuple[int, int]) -> None:
-    users, items = tile
+def bare_product(model: vr.MF, tile: tuple[int, int], limit: int | None = None) -> None:
+    """Multiply the two tables tile by tile; of the users only the first ``limit``."""
+    table = model.tensors()
+    users, items = table["users"][:limit], table["items"]
     out = np.empty(tile, np.float32)
-    for first in range(0, len(model.users), users):
-        queries = model.users[first : first + users]
-        for start in range(0, len(model.item_table), items):
-            block = model.item_table[start : start + items]
+    for first in range(0, len(users), tile[0]):
+        queries = users[first : first + tile[0]]
+        for start in range(0, len(items), tile[1]):
+            block = items[start : start + tile[1]]
             np.matmul(queries, block.T, out=out[: len(queries), : len(block)])
 
 
@@ -85,14 +72,14 @@ def status(field: str) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
 
 
-def peak_above_tables(model: Tables, test: vr.Interactions) -> float:
+def peak_above_tables(model: vr.MF, test: vr.Interactions) -> float:
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far, from making the data, does not count
     before = status("VmRSS")
     vr.evaluate(model, test, at=10)
     return status("VmHWM") - before
 
 
-def one_thread_ratio(model: Tables, test: vr.Interactions, tile: tuple[int, int], repeats: int) -> float:
+def one_thread_ratio(model: vr.MF, test: vr.Interactions, tile: tuple[int, int], repeats: int) -> float:
     """CPU seconds against CPU seconds: hardly moved by what else runs on the machine."""
     vr.evaluate(model, test, at=10)
     bare = min(seconds(lambda: bare_product(model, tile), time.process_time) for _ in range(repeats))
@@ -114,10 +101,8 @@ def in_own_process(arguments: argparse.Namespace, measure: str, users: int, **en
 
 def run(arguments: argparse.Namespace) -> dict[str, object]:
     train, test = make_log(arguments.users, arguments.items, seed=0)
-    model = Tables(train, arguments.dim, seed=1)
-    part = Tables(vr.Interactions.from_arrays(np.arange(4096), np.arange(4096)), arguments.dim, seed=1)
-    part._items = model.item_table
-    trials = {tile: min(seconds(lambda tile=tile: bare_product(part, tile)) for _ in range(3)) for tile in TILES}
+    model = tables(train, arguments.dim, seed=1)
+    trials = {tile: min(seconds(lambda tile=tile: bare_product(model, tile, 4096)) for _ in range(3)) for tile in TILES}
     tile = min(trials, key=trials.__getitem__)
     first = seconds(lambda: vr.evaluate(model, test, at=10))
     bare, ours = [], []
@@ -155,7 +140,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.measure:
         train, test = make_log(arguments.users, arguments.items, seed=0)
-        model = Tables(train, arguments.dim, seed=1)
+        model = tables(train, arguments.dim, seed=1)
         ratio = arguments.measure == "ratio"
         print(
             one_thread_ratio(model, test, (512, 4096), arguments.repeats) if ratio else peak_above_tables(model, test)
