@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 
 import vitalrank as vr
@@ -49,13 +52,33 @@ def test_epochs_are_shown_from_first_to_last(trained, capsys):
     assert [record["epoch"] for record in told(capsys, "inspect", folder)["history"]] == list(range(1, 10))
 
 
-def test_a_saved_model_does_not_know_its_sampler(trained, tmp_path, capsys):
-    model, _ = trained
+def test_a_saved_model_is_told_like_its_run(trained, tmp_path, capsys):
+    model, folder = trained
+    run = told(capsys, "inspect", folder)
     model.save(tmp_path / "saved")
-    found = told(capsys, "inspect", tmp_path / "saved")
-    assert found["sampler"] is None
-    assert found["training"] is None
-    assert "not kept in this folder" in text_of(capsys, tmp_path / "saved")
+    vr.load(tmp_path / "saved").save(tmp_path / "again")
+    for name in ("saved", "again"):
+        assert told(capsys, "inspect", tmp_path / name) == {**run, "run": str(tmp_path / name)}
+
+
+def test_a_torch_model_keeps_how_it_was_trained(tmp_path, capsys):
+    pytest.importorskip("torch")
+    log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
+    vr.CML(dim=4).fit(log, epochs=2, seed=np.int64(3)).save(tmp_path / "cml")
+    found = told(capsys, "inspect", tmp_path / "cml")
+    assert found["sampler"].startswith("CML(")
+    assert (found["training"]["loss"], found["training"]["seed"], found["best_epoch"]) == ("hinge", 3, None)
+
+
+def test_a_folder_of_an_older_version_is_told_without_them(trained, tmp_path, capsys):
+    model, _ = trained
+    model.save(tmp_path / "old")
+    file = tmp_path / "old" / "model.json"
+    meta = json.loads(file.read_text(encoding="utf-8"))
+    del meta["record"]["fit"]
+    file.write_text(json.dumps(meta), encoding="utf-8")
+    assert told(capsys, "inspect", tmp_path / "old")["sampler"] is None
+    assert "not kept in this folder" in text_of(capsys, tmp_path / "old")
 
 
 def test_a_run_is_drawn_on_a_page(trained, tmp_path, capsys):

@@ -214,8 +214,12 @@ assert "torch" in sys.modules
 def test_fit_takes_every_option_of_the_settings_and_the_trainer():
     from vitalrank.models.torch_model import FitOptions
 
-    known = {field.name for field in fields(TrainConfig)} | set(signature(vr.Trainer).parameters) - {"config"}
-    assert set(FitOptions.__annotations__) == known
+    trainer = {name: one.default for name, one in signature(vr.Trainer).parameters.items() if name != "config"}
+    known = {field.name: field.default for field in fields(TrainConfig)} | trainer
+    assert set(FitOptions.__annotations__) == set(known)
+    written_out = signature(vr.MF.fit).parameters
+    assert {name: written_out[name].default for name in known} == known
+    assert set(written_out) - set(known) == {"self", "train", "sampler", "valid"}
 
 
 # ------------------------------------------------------------------------------------------ precision

@@ -197,7 +197,7 @@ def test_ctrl_c_finishes_the_epoch_saves_and_says_how_to_resume(tmp_path):
     model = Toy()
     model.engine.at_batch = lambda: model.engine.step == 3 and signal.raise_signal(signal.SIGINT)
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt, match=r"stopped after epoch 2, saved in .*a; resume with .*resume=True"):
+    with pytest.raises(KeyboardInterrupt, match=r"stopped after epoch 2, saved in .*a; the same with resume=True"):
         fit(model, checkpoint=tmp_path / "a")
     assert signal.getsignal(signal.SIGINT) is before
     assert model.history.stopped == "interrupted"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 from importlib import resources
@@ -16,7 +15,7 @@ from vitalrank.comparing.results import Results
 from vitalrank.comparing.running import Job
 from vitalrank.errors import SettingError
 from vitalrank.reporting.sections import SECTIONS, opening, summary_sentence
-from vitalrank.training import TrainConfig
+from vitalrank.training import History, TrainConfig
 
 __all__ = ["make_page", "results_of", "summary_sentence", "write_report"]
 
@@ -66,17 +65,15 @@ def write_report(results: Results, path: str | os.PathLike[str], title: str = "S
     return place
 
 
-def results_of(
-    model: Any, label: str = "run", sampler: str | None = None, training: Mapping[str, Any] | None = None
-) -> Results:
+def results_of(model: Any, label: str = "run") -> Results:
     """One trained model as a comparison of a single entry, measured on the test part it holds out.
 
     Parameters
     ----------
     model
         A fitted model whose ``held_out`` has a test part.
-    label, sampler, training
-        What to call it; its sampler and settings, to be shown.
+    label
+        What to call it.
 
     Examples
     --------
@@ -91,13 +88,15 @@ def results_of(
         raise SettingError(f"{model!r} holds out no test part to measure it on; fit with one held out.")
     test = model.held_out["test"]
     job = Job(TrainConfig(), {"train": model.train, "valid": model.held_out.get("valid", test), "test": test})
-    seconds = sum(record.get("seconds", 0.0) for record in getattr(model, "history", ()))
-    seed = int((training or {}).get("seed", 0))
+    history = getattr(model, "history", History())  # a model without steps has none
+    seconds = sum(record.get("seconds", 0.0) for record in history)
+    training = history.settings or {}
+    seed = int(training.get("seed", 0))
     outcome = job.measure(model, Entry(label, lambda: model), seed, seconds, show=True)
     parts = {"train": model.train, **model.held_out}
     log = {"users": model.train.n_users, "items": model.train.n_items, "interactions": sum(map(len, parts.values()))}
-    facts = {"log": log, **({"training": dict(training)} if training else {}), **surroundings()}
-    return Results(job.config.metric, (replace(outcome, sampler=sampler),), facts)
+    facts = {"log": log, **({"training": training} if training else {}), **surroundings()}
+    return Results(job.config.metric, (replace(outcome, sampler=history.sampler),), facts)
 
 
 def _asset(name: str) -> str:

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from vitalrank.analysis import Inspection
+    from vitalrank.training import History
 
 _EPOCHS = 6  # shown of a history
 _COLUMNS = {  # of a record: title and format; metrics follow
@@ -19,7 +20,6 @@ _COLUMNS = {  # of a record: title and format; metrics follow
     "unviolated": ("in vain", ".1%"),
     "imbalance": ("imbalance min / median / max", ""),
 }
-_NOT_SETTINGS = ("log", "valid", "model", "sampler")  # what else makes a run that one
 
 
 def inspect(
@@ -34,43 +34,34 @@ def inspect(
     """Show a run's imbalance, gradients, norms, frequency clustering and exposure, and say which knob to turn."""
     import vitalrank as vr
     from vitalrank.analysis import inspect_model
-    from vitalrank.checkpoint import read_meta
     from vitalrank.cli.choices import print_json
+    from vitalrank.training import History
 
     model = vr.load(run)
     parts = [part for name, part in model.held_out.items() if name == "valid"]
     found = inspect_model(model, n, exclude=parts, sample=sample, seed=seed, threads=threads)
-    history = list(getattr(model, "history", ()))
-    trained = _trained(read_meta(run).get("training", {}))
+    history = getattr(model, "history", History())  # a model without steps has none
     if page is not None:
-        vr.report.write_report(
-            vr.report.results_of(model, run.resolve().name, trained["sampler"], trained["training"]), page, str(model)
-        )
+        vr.report.write_report(vr.report.results_of(model, run.resolve().name), page, str(model))
     if json:
-        print_json({"run": str(run), "model": repr(model), **trained, **found.to_dict(), "history": history})
+        print_json({"run": str(run), "model": repr(model), **_told(history), **found.to_dict()})
         return
-    _print(model, trained, found, history)
+    _print(model, found, history)
     if page is not None:
         typer.echo(f"\nThe page: {page}")
 
 
-def _trained(training: Mapping[str, Any]) -> dict[str, Any]:
-    """Sampler, settings and kept epoch of a run; None where the folder does not say, as one of ``save``."""
-    identity = training.get("identity", {})
-    settings = {name: value for name, value in identity.items() if name not in _NOT_SETTINGS}
-    return {
-        "sampler": identity.get("sampler"),
-        "training": settings or None,
-        "best_epoch": training.get("best_epoch"),
-    }
+def _told(history: History) -> dict[str, Any]:
+    kept = {"sampler": history.sampler, "training": history.settings, "best_epoch": history.best_epoch}
+    return {**kept, "history": history.records}
 
 
-def _print(model: Any, trained: Mapping[str, Any], found: Inspection, history: Sequence[Mapping[str, Any]]) -> None:
+def _print(model: Any, found: Inspection, history: History) -> None:
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    for sentence in _opening(model, trained, found.epochs):
+    for sentence in _opening(model, history):
         console.print(sentence, highlight=False)
     console.print()
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -86,15 +77,15 @@ def _print(model: Any, trained: Mapping[str, Any], found: Inspection, history: S
         console.print(f"- {sentence}", highlight=False)
 
 
-def _opening(model: Any, trained: Mapping[str, Any], epochs: int) -> Iterator[str]:
+def _opening(model: Any, history: History) -> Iterator[str]:
     yield f"{model!r} on {model.train!r}"
-    if trained["training"] is None:
-        if epochs:
-            yield "Sampler and settings are not kept in this folder: save() wrote it, not fit with a checkpoint."
+    if history.settings is None:
+        if history:
+            yield "Sampler and settings are not kept in this folder: an older version wrote it."
         return
-    kept = "" if trained["best_epoch"] is None else f", epoch {trained['best_epoch']} kept"
-    yield f"Trained with {trained['sampler']}, {epochs} epochs{kept}"
-    yield ", ".join(f"{name} {value}" for name, value in trained["training"].items())
+    kept = "" if history.best_epoch is None else f", epoch {history.best_epoch} kept"
+    yield f"Trained with {history.sampler}, {len(history)} epochs{kept}"
+    yield ", ".join(f"{name} {value}" for name, value in history.settings.items())
 
 
 def _epochs(history: Sequence[Mapping[str, Any]]) -> Any:

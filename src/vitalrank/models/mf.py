@@ -176,7 +176,7 @@ class MF(DotRecommender):
         return {"users": _host(self._users), "items": _host(self._items)}
 
     def record(self) -> dict[str, Any]:
-        return {"history": self.history.records}
+        return self.history.to_save()
 
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
         width = self.dim + self.bias
@@ -187,7 +187,7 @@ class MF(DotRecommender):
         ):
             if table.shape != (rows, width) or table.dtype != np.float32:
                 raise ValueError(f"{name} is {table.dtype} {table.shape}, not float32 {(rows, width)}")
-        self.history = History(record["history"])
+        self.history = History.from_saved(record)
 
 
 def _host(table: Any) -> NDArray[np.float32]:

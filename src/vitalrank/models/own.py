@@ -180,7 +180,7 @@ class TorchRecommender(OwnModel, TorchModel):
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
         self._kept = {name: array for name, array in tensors.items() if name not in _VECTORS}
         self._vectors = tensors if all(name in tensors for name in _VECTORS) else None
-        self.history = History(record["history"])
+        self.history = History.from_saved(record)
 
 
 class OwnNetwork(DotNetwork):

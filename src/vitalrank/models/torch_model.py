@@ -163,14 +163,14 @@ class Trained(Recommender):
         return network_arrays(self.network)
 
     def record(self) -> dict[str, Any]:
-        return {"history": self.history.records}
+        return self.history.to_save()
 
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
         with torch.random.fork_rng(devices=[]):
             self._network = self.new_network(self.train)
         load_network(self._network, tensors)
         self._network.eval()
-        self.history = History(record["history"])
+        self.history = History.from_saved(record)
 
 
 class TorchModel(Trained, DotRecommender):

@@ -12,6 +12,7 @@ from typing import Any, overload
 from vitalrank.errors import StorageError
 
 Record = dict[str, Any]
+_KEPT = ("sampler", "settings", "best_epoch")  # beside the records, in a saved model
 
 
 @dataclass
@@ -46,6 +47,15 @@ class History(Sequence[Record]):
     aside), ``unviolated`` (share for which no candidate came within the margin, or None), ``skipped`` (positives
     of users who have seen every item), ``seconds`` (training alone) and the metrics on the validation log.
 
+    Attributes
+    ----------
+    sampler, settings
+        How it was trained: the sampler as it shows itself, and the settings that decide what is computed.
+    best_epoch
+        The epoch that is kept, where a validation log picked one.
+    stopped
+        Why training ended: ``"finished"``, ``"patience"``, ``"callback"`` or ``"interrupted"``.
+
     Examples
     --------
     >>> history = History([{"epoch": 1, "loss": 0.69}, {"epoch": 2, "loss": 0.5}])
@@ -55,8 +65,22 @@ class History(Sequence[Record]):
 
     def __init__(self, records: Iterable[Mapping[str, Any]] = ()) -> None:
         self.records: list[Record] = [dict(record) for record in records]
+        self.sampler: str | None = None
+        self.settings: dict[str, Any] | None = None
         self.best_epoch: int | None = None
-        self.stopped: str | None = None  # "finished", "patience", "callback" or "interrupted"
+        self.stopped: str | None = None
+
+    @classmethod
+    def from_saved(cls, saved: Mapping[str, Any]) -> History:
+        """The history in a saved model's record; ``fit`` is missing where an older version wrote it."""
+        history = cls(saved["history"])
+        kept = saved.get("fit", {})
+        history.sampler, history.settings, history.best_epoch = (kept.get(name) for name in _KEPT)
+        return history
+
+    def to_save(self) -> dict[str, Any]:
+        """What a saved model's record holds of it."""
+        return {"history": self.records, "fit": {name: getattr(self, name) for name in _KEPT}}
 
     def __len__(self) -> int:
         return len(self.records)

@@ -74,9 +74,13 @@ class Run:
 
     epoch: int = 0
     history: History = field(default_factory=History)
-    best_epoch: int | None = None
     best_value: float = -np.inf
     best: Mapping[str, Any] | None = None  # the engine's copy of the best epoch's values
+
+    @property
+    def best_epoch(self) -> int | None:
+        """The epoch of ``best``."""
+        return self.history.best_epoch
 
 
 @dataclass
@@ -135,7 +139,8 @@ class RunFolder:
         engine.load(current, state)
         engine.step = training["step"]
         self.written = training["epoch"]
-        run = Run(training["epoch"], History(training["records"]), training["best_epoch"])
+        run = Run(training["epoch"], History(training["records"]))
+        run.history.best_epoch = training["best_epoch"]
         if run.best_epoch is not None:
             run.best_value = training["best_value"]
             run.best = served

@@ -80,15 +80,22 @@ class TrainConfig:
         _one_of("precision", self.precision, PRECISIONS)
         _one_of("schedule", self.schedule, tuple(SCHEDULES))
         for name in ("epochs", "negatives", "valid_every"):
-            _whole(name, getattr(self, name), least=1)
+            self._make_whole(name, least=1)
         for name in ("batch", "patience", "threads"):
             if getattr(self, name) is not None:
-                _whole(name, getattr(self, name), least=1)
-        _whole("seed", self.seed, least=0)
+                self._make_whole(name, least=1)
+        self._make_whole("seed", least=0)
         _real("lr", self.lr, above_zero=True)
         _real("margin", self.margin, above_zero=True)
         _real("reg", self.reg, above_zero=False)
         self.measure()
+
+    def _make_whole(self, name: str, least: int) -> None:
+        """Python's own whole number in place of NumPy's, which JSON and torch do not take."""
+        value = getattr(self, name)
+        if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
+            raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+        object.__setattr__(self, name, value.__index__())
 
     def batch_of(self, positives: int) -> int:
         """Positives per step on a log of that size.
@@ -124,11 +131,6 @@ class TrainConfig:
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise SettingError(f"unknown {name} {value!r}; choose one of {', '.join(choices)}.")
-
-
-def _whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
-        raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
 
 
 def _real(name: str, value: Any, above_zero: bool) -> None:

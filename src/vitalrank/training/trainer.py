@@ -102,6 +102,7 @@ class Trainer:
             engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
             try:
                 run = folder.resume(engine) if folder is not None else Run()
+                run.history.sampler, run.history.settings = repr(sampler), self.config.recipe()
                 model.history = run.history
                 with Bar(self.config.epochs, len(train), self.progress) as bar:
                     session = _Session(self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt)
@@ -145,13 +146,11 @@ class _Session:
 
     def go(self) -> None:
         """Train, keep the best epoch, write the folder."""
-        history = self.run.history
         before = self.run.epoch
         try:
-            history.stopped = self._loop()
+            self.run.history.stopped = self._loop()
         finally:
             # A callback's error or a second Ctrl-C also leaves the best epoch in the model.
-            history.best_epoch = self.run.best_epoch
             if self.folder is not None and self.run.epoch > max(before, self.folder.written):
                 self.folder.write(self.model, self.engine, self.run)
             if self.run.best is not None:
@@ -211,7 +210,7 @@ class _Session:
     def _keep_best(self, record: Record) -> None:
         value = record.get(self.config.metric)
         if value is not None and value > self.run.best_value:
-            self.run.best_epoch, self.run.best_value = self.run.epoch, value
+            self.run.history.best_epoch, self.run.best_value = self.run.epoch, value
             self.run.best = self.engine.copy()
 
     def _check(self, epoch: int, totals: Totals) -> None:
@@ -236,4 +235,4 @@ def _farewell(run: Run, folder: RunFolder | None) -> str:
     done = f"stopped after epoch {run.epoch}"
     if folder is None:
         return f"{done}; the model keeps what it learnt. Give checkpoint= to be able to resume."
-    return f"{done}, saved in {folder.path}; resume with checkpoint={str(folder.path)!r}, resume=True."
+    return f"{done}, saved in {folder.path}; the same with resume=True (--resume) goes on."
