@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 import vitalrank as vr
 from commands import QUICK, call, complaint, told, write_log
+from vitalrank.cli import doctor
 from vitalrank.devices import resolve
 
 
@@ -108,9 +110,28 @@ def test_doctor_finds_nothing_wrong(capsys):
     assert "fails" not in capsys.readouterr().out
 
 
+def test_doctor_tells_what_fails(capsys, monkeypatch):
+    def broken():
+        raise OSError("no [space]")
+
+    monkeypatch.setattr(doctor, "_checks", lambda: [("disk", broken), ("python", lambda: "3")])
+    assert call("doctor") == 1
+    assert "disk fails OSError: no [space]" in " ".join(capsys.readouterr().out.split())
+    assert call("doctor", "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["disk"] == {"ok": False, "detail": "OSError: no [space]"}
+    assert found["python"]["ok"]
+
+
 def test_data_lists_the_known_sets(capsys):
     assert call("data", "list") == 0
     assert "ml-100k" in capsys.readouterr().out
+    assert "GroupLens" in told(capsys, "data", "list")["ml-100k"]["terms"]
+
+
+def test_data_prepare_tells_the_shape(tmp_path, capsys):
+    found = told(capsys, "data", "prepare", write_log(tmp_path / "log.tsv"), tmp_path / "log.parquet")
+    assert (found["users"], found["observations"]) == (60, len(vr.read(tmp_path / "log.parquet")))
 
 
 # ---------------------------------------------------------------------------------------------------- mistakes

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
+import typer
 
+from vitalrank import cli
 from vitalrank.cli import options
 from vitalrank.models import model_names
 from vitalrank.samplers import SAMPLERS
@@ -64,6 +67,18 @@ def test_exit_codes():
     assert shell("fit", "none.csv", "--out", "a").returncode == 2
 
 
+def test_a_mistyped_command_is_sent_to_its_own_help():
+    assert shell("fit", "log.tsv").stderr == "error: Missing option '--out'. See vitalrank fit --help.\n"
+    assert shell("fly").stderr.endswith("See vitalrank --help.\n")
+
+
+@pytest.mark.parametrize("words", [[], ["data"]])
+def test_without_a_command_the_help_is_all(words):
+    done = shell(*words)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "Usage: vitalrank" in done.stdout
+
+
 def test_colours():
     assert "\x1b[1;31m" in shell("fly", FORCE_COLOR="1").stderr
     assert "31m" not in shell("fly", FORCE_COLOR="1", NO_COLOR="1").stderr
@@ -71,7 +86,25 @@ def test_colours():
     assert "\x1b" not in shell("--help").stdout
 
 
-def test_help_loads_nothing_heavy():
+@pytest.mark.parametrize("command", cli.FILES)
+def test_help_loads_nothing_heavy(command):
     code = CODE.replace("main()", "\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)")
-    done = subprocess.run([sys.executable, "-c", code, "tune", "--help"], capture_output=True, text=True, check=True)
-    assert not {"numpy", "numba", "pyarrow", "optuna", "torch"} & set(done.stderr.split())
+    done = subprocess.run([sys.executable, "-c", code, command, "--help"], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert not {"numpy", "scipy", "numba", "pyarrow", "optuna", "torch", "matplotlib"} & loaded
+    files = {f"vitalrank.cli.{file}" for file in cli.FILES.values()}
+    assert loaded & files == {f"vitalrank.cli.{cli.FILES[command]}"}  # and no other command's
+
+
+def test_every_command_has_its_file():
+    pages = {file: typer.Typer() for file in cli.FILES.values()}
+    for file, page in pages.items():
+        import_module(f"vitalrank.cli.{file}").add_to(page)
+    found = {
+        (part.name or part.callback.__name__): file
+        for file, page in pages.items()
+        for part in (*page.registered_commands, *page.registered_groups)
+    }
+    assert found == cli.FILES
+    told = shell("--help").stdout
+    assert all(f" {name} " in told for name in cli.FILES)

@@ -223,7 +223,8 @@ LOOK = """
   document.querySelector(".key button").click();
   found.hidden = getComputedStyle(document.querySelector("svg .e0")).display;
   found.wide = [document.documentElement.scrollWidth, innerWidth];
-  found.paper = getComputedStyle(document.body).backgroundColor;
+  const ranking = document.querySelector(".ranking .scroll");
+  found.whole_table = ranking.scrollWidth <= ranking.clientWidth;
   return found;
 """
 
@@ -243,6 +244,7 @@ def test_a_browser_draws_sorts_and_points(page, tmp_path, size):
     assert found["tip"]
     assert found["hidden"] == "none"
     assert found["wide"][0] <= found["wide"][1]
+    assert found["whole_table"] == (size[0] > 1000)  # on a phone it scrolls
 
 
 @in_browser

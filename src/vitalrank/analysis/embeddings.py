@@ -184,13 +184,15 @@ def _plane(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 def _tsne() -> Any:
     try:
         from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits
     except ImportError:
         return None
 
     def project(vectors: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
         near = min(30.0, (len(vectors) - 1) / 3)
         tsne = TSNE(2, perplexity=near, init="pca", random_state=seed % 2**32)
-        return np.asarray(tsne.fit_transform(vectors), np.float64)
+        with threadpool_limits(1):  # its threads wait for each other: where cores are shared, ten times as long
+            return np.asarray(tsne.fit_transform(vectors), np.float64)
 
     return project
 

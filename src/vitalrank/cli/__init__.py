@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Any
 
 import typer
@@ -10,6 +12,21 @@ import typer.core
 
 import vitalrank
 from vitalrank.errors import VitalrankError
+
+# Command -> its file, in the order of --help.
+FILES = {
+    "demo": "demo",
+    "fit": "runs",
+    "evaluate": "runs",
+    "recommend": "runs",
+    "similar": "runs",
+    "compare": "compare",
+    "tune": "tune",
+    "inspect": "inspect",
+    "paper": "paper",
+    "data": "data",
+    "doctor": "doctor",
+}
 
 
 class StoppedError(Exception):
@@ -51,11 +68,14 @@ def common(
 
 def main() -> None:
     """Run the command line: 0 done, 1 interrupted or failed, 2 a mistake that one line explains."""
-    from vitalrank.cli import compare, data, demo, doctor, inspect, paper, runs, tune
-
-    for commands in (demo, runs, compare, tune, inspect, paper, data, doctor):
-        commands.add_to(app)
+    for file in _files(sys.argv[1:]):
+        import_module(f"vitalrank.cli.{file}").add_to(app)
     sys.exit(_run())
+
+
+def _files(words: Sequence[str]) -> Iterable[str]:
+    """The file of the command that was typed, which starts sooner than all; all where none was."""
+    return [FILES[words[0]]] if words and words[0] in FILES else dict.fromkeys(FILES.values())
 
 
 def _run() -> int:
@@ -73,7 +93,9 @@ def _run() -> int:
         explain = getattr(error, "format_message", None)  # a mistyped command or option
         if explain is None:
             raise
-        return _complain(f"{explain()} See vitalrank --help.", 2)
+        command = getattr(getattr(error, "ctx", None), "command_path", "vitalrank")
+        # Without a message the help was shown in its place.
+        return _complain(f"{explain()} See {command} --help.", 2) if explain() else 2
 
 
 def _complain(message: str, code: int) -> int:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+
+from vitalrank.cli import options
 
 app = typer.Typer(help="Known data sets: list, fetch, prepare.", no_args_is_help=True)
 Cache = Annotated[Path | None, typer.Option(help="Folder for downloads; by default the user's cache folder.")]
 
 
 @app.command("list")
-def list_() -> None:
+def list_(json: options.Json = False) -> None:
     """Show the known data sets and their terms."""
-    from vitalrank import datasets
+    from rich.console import Console
+    from rich.table import Table
 
+    from vitalrank import datasets
+    from vitalrank.cli.choices import print_json
+
+    if json:
+        print_json({known.name: {"about": known.about, "terms": known.terms} for known in datasets.catalogue()})
+        return
     table = Table("name", "what it is", "terms", box=None)
     for dataset in datasets.catalogue():
         table.add_row(dataset.name, dataset.about, dataset.terms)
@@ -49,16 +57,24 @@ def prepare(
     min_item: Annotated[int | None, typer.Option(help="Least rows per item, iterated.")] = None,
     on_bad: Annotated[str, typer.Option(help="Unreadable lines: raise or skip.")] = "raise",
     cache: Cache = None,
+    json: options.Json = False,
 ) -> None:
     """Turn a raw file into a clean Parquet log and print its statistics."""
+    from rich.console import Console
+    from rich.table import Table
+
     from vitalrank import datasets
+    from vitalrank.cli.choices import print_json
 
     columns = {"user": column(user), "item": column(item), "time": False if no_time else column(time)}
     given = {"sep": sep, "header": header, "on_bad": on_bad, **columns}
-    options = {name: value for name, value in given.items() if value is not None}
+    reading = {name: value for name, value in given.items() if value is not None}
     shape = datasets.prepare(
-        source, target, preset=preset, min_user=min_user, min_item=min_item, cache=cache, **options
+        source, target, preset=preset, min_user=min_user, min_item=min_item, cache=cache, **reading
     )
+    if json:
+        print_json({"file": str(target), **asdict(shape)})
+        return
     table = Table(title=str(target), box=None, show_header=False, title_justify="left")
     for label, value in shape.rows():
         table.add_row(label, value)

@@ -5,32 +5,47 @@ from __future__ import annotations
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 
 import typer
+
+from vitalrank.cli import options
 
 _ALIKE = 0.99  # share of equal draws: scores that tie to rounding may differ
 OPTIONAL = {"torch": "torch", "optuna": "tune", "matplotlib": "report", "scikit-learn": "report"}
 
 
-def doctor() -> None:
+def doctor(json: options.Json = False) -> None:
     """Check this installation: versions, threads, every sampler and model on a toy log, disk."""
+    from vitalrank.cli.choices import print_json
+
+    found = {name: _tried(check) for name, check in _checks()}
+    if json:
+        print_json({name: {"ok": ok, "detail": detail} for name, (ok, detail) in found.items()})
+    else:
+        _print(found)
+    raise typer.Exit(0 if all(ok for ok, _ in found.values()) else 1)
+
+
+def _tried(check: Callable[[], str]) -> tuple[bool, str]:
+    try:
+        return True, check()
+    except Exception as error:
+        return False, f"{type(error).__name__}: {error}"
+
+
+def _print(found: Mapping[str, tuple[bool, str]]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(show_header=True, box=None, pad_edge=False)
     for column in ("check", "", "detail"):
         table.add_column(column)
-    failed = False
-    for name, check in _checks():
-        try:
-            mark, detail = "[green]ok[/]", check()
-        except Exception as error:
-            mark, detail, failed = "[red]fails[/]", f"{type(error).__name__}: {error}", True
-        table.add_row(name, mark, detail)
+    for name, (ok, detail) in found.items():
+        table.add_row(name, "[green]ok[/]" if ok else "[red]fails[/]", escape(detail))
     Console().print(table)
-    raise typer.Exit(1 if failed else 0)
 
 
 def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
@@ -65,7 +80,7 @@ def _optional() -> str:
         try:
             found.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
-            found.append(f"no {package} (pip install 'vitalrank\\[{extra}]')")
+            found.append(f"no {package} (pip install 'vitalrank[{extra}]')")
     return ", ".join(found)
 
 

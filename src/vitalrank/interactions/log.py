@@ -285,7 +285,7 @@ def _positions(ids: Ids, wanted: ArrayLike, side: str) -> NDArray[np.int64]:
     found = ids[np.minimum(positions, len(ids) - 1)] == values
     if not found.all():
         missing = values.tolist()[int(np.argmin(found))]
-        raise UnknownIdError(f"No {side} {missing!r} in this log of {len(ids):,} {side}s.")
+        raise UnknownIdError(f"No {side} {missing!r} in this log of {len(ids):,} {side}s; give one of them.")
     return positions
 
 
