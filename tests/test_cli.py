@@ -103,6 +103,9 @@ def test_demo_ends_with_a_page(tmp_path, capsys):
     for word in ("For user", "Quality:", "Hard negatives:", "Popularity:", "report.html", "vitalrank inspect"):
         assert word in text
     assert (tmp_path / "report.html").stat().st_size > 10_000
+    found = told(capsys, "demo", "--epochs", 1, "--out", tmp_path)  # the same again is read, not trained
+    assert {row["label"] for row in found["ranking"]} == {"uni", "pop", "dns", "lfm-w", "vins"}
+    assert len(found["lessons"]) == 3
 
 
 def test_doctor_finds_nothing_wrong(capsys):

@@ -33,11 +33,18 @@ def list_(json: options.Json = False) -> None:
 
 
 @app.command()
-def get(name: Annotated[str, typer.Argument(help="A name from the list.")], cache: Cache = None) -> None:
+def get(
+    name: Annotated[str, typer.Argument(help="A name from the list.")], cache: Cache = None, json: options.Json = False
+) -> None:
     """Download a data set, or go on with a download that broke off; prints where it is."""
     from vitalrank import datasets
+    from vitalrank.cli.choices import print_json
 
-    typer.echo(datasets.get(name, cache))
+    place = datasets.get(name, cache)
+    if json:
+        print_json({"name": name, "place": place})
+    else:
+        typer.echo(place)
 
 
 @app.command()

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from vitalrank.cli import options
+
 if TYPE_CHECKING:
     from vitalrank.comparing import Entry, Outcome, Results
     from vitalrank.training.history import Record
@@ -49,14 +51,17 @@ def demo(
     seed: Annotated[int, typer.Option(help="Of the log and of every draw.")] = 0,
     epochs: Annotated[int, typer.Option(help="Epochs of each sampler.")] = 40,
     out: Annotated[Path | None, typer.Option(help="Folder for page and models; a new one unless given.")] = None,
+    json: options.Json = False,
 ) -> None:
     """Train matrix factorization with five samplers on a made-up log, tell what came out, and draw it."""
     import vitalrank as vr
+    from vitalrank.cli.choices import print_json
     from vitalrank.comparing import run_comparison
+    from vitalrank.comparing.tables import flat
     from vitalrank.report import write_report
     from vitalrank.samplers import find_sampler
 
-    console = Console()
+    console = Console(quiet=json)
     log = vr.datasets.synthetic(users=2000, items=1500, interactions=60_000, seed=seed)
     size = f"{log.n_users:,} users, {log.n_items:,} items, {len(log):,} interactions"
     console.print(f"A log with planted tastes and a long tail: {size}.", highlight=False)
@@ -75,8 +80,12 @@ def demo(
     page = write_report(results, folder / "report.html", title="The vitalrank demo: five negative samplers on one log")
     best = results.rows[0].label
     model = folder / "runs" / f"{best}-seed{seed}"
+    learned = lessons(results)
+    if json:
+        ranking = [flat(row) for row in results.rows]
+        print_json({"report": str(page.resolve()), "model": str(model), "ranking": ranking, "lessons": learned})
     _recommend(console, vr.load(model), best)
-    for sentence in lessons(results):
+    for sentence in learned:
         console.print(sentence, highlight=False)
     console.print(f"\nThe page with all of it: {page.resolve()}", soft_wrap=True, highlight=False)
     console.print(f"One run more closely: vitalrank inspect {model}", soft_wrap=True, highlight=False)
