@@ -24,6 +24,7 @@ from vitalrank.models.torch_feed import Feed
 from vitalrank.models.torch_optimizer import new_optimizer
 from vitalrank.models.torch_totals import Sums, TorchTotals
 from vitalrank.samplers.base import Batch as Asked
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.training.history import Totals
 from vitalrank.training.settings import TrainConfig
 
@@ -79,7 +80,7 @@ class TorchEngine:
         from vitalrank.kernels.gpu import new_counter
 
         rows = torch.arange(self._batch, dtype=torch.int32, device=self._device)
-        counter = new_counter(int(self._sampler.seed), 0, rows)
+        counter = new_counter(int(getattr(self._sampler, "seed", self._config.seed)), 0, rows)
         drops = (module for module in self._network.modules() if isinstance(module, Dropout))
         for layer, module in enumerate(drops):
             module.counter, module.layer = counter, layer
@@ -159,7 +160,8 @@ class TorchEngine:
         self._graph.replay()
 
     def _can_capture(self) -> bool:
-        return self._device.type == "cuda" and self._network.is_steady and self._sampler.is_steady
+        steady = self._network.is_steady and getattr(self._sampler, "is_steady", False)
+        return self._device.type == "cuda" and steady
 
     def _take_step(self, count: int) -> None:
         rows = self._feed.rows(count)
@@ -183,7 +185,7 @@ class TorchEngine:
     def _draw(self, users: Tensor, positives: Tensor, asked: Mapping[str, Any]) -> Any:
         """Negatives; on a GPU without a look at the arguments, for which the host would have to wait."""
         k = self._config.negatives
-        if self._counter is None or "score" in asked:
+        if self._counter is None or "score" in asked or not isinstance(self._sampler, BoundSampler):
             return self._sampler(users=users, positives=positives, step=self.step, k=k, **asked)
         counter = self._counter._replace(rows=self._counter.rows[: len(users)])
         vectors = asked.get("queries"), asked.get("item_table")
