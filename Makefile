@@ -52,7 +52,7 @@ test-gpu:
 	VITALRANK_TEST_GPU=1 PYTHONPATH=src $(PY) -m pytest -q -p no:cacheprovider tests/test_gpu.py tests/test_gpu_models.py tests/test_samplers.py
 
 bench: $(VENV)/.dev
-	@for script in read evaluate samplers mf; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
+	@for script in read evaluate samplers mf fit; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .coverage

@@ -33,8 +33,8 @@ OURS = {
     "Uniform, SGD": (vr.Uniform(), {"optimizer": "sgd", "lr": 0.05}),
     "Uniform, Adagrad": (vr.Uniform(), {"optimizer": "adagrad", "lr": 0.05}),
     "Uniform, Adam": (vr.Uniform(), {"optimizer": "adam"}),
+    "VINS, Adam, 15 tries": (vr.VINS(kappa=15, margin=-100.0), {"optimizer": "adam"}),
     "VINS, Adam": (vr.VINS(), {"optimizer": "adam"}),
-    "VINS, Adam, 15 tries": (vr.VINS(beta=0.75, kappa=15, margin=-100.0), {"optimizer": "adam"}),
     "LFM-W, Adam": (vr.LFMW(), {"optimizer": "adam"}),
 }
 
@@ -116,7 +116,8 @@ def beside_peers(python: str | None) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         matrix = Path(folder) / "log.npz"
         scipy.sparse.save_npz(matrix, log.csr, compressed=False)
-        turns = ["implicit BPR", *list(OURS)[:3], "implicit BPR again", *list(OURS)[3:], "cornac BPR", "LightFM WARP"]
+        uniform, later = list(OURS)[:3], list(OURS)[3:]
+        turns = ["implicit BPR", *uniform, "implicit BPR again", "LightFM WARP", *later, "cornac BPR"]
         for name in turns:
             if name in OURS:
                 show(results, name, our_epoch(log, *OURS[name]))

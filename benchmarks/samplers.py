@@ -60,7 +60,7 @@ def tables(log: vr.Interactions, rows: np.ndarray, seed: int = 0) -> tuple[np.nd
     rng = np.random.default_rng(seed)
     items = rng.standard_normal((log.n_items, DIM)).astype(np.float32) / np.sqrt(np.float32(DIM))
     queries = rng.standard_normal((len(rows), DIM)).astype(np.float32)
-    return queries + 0.3 * items[log.items[rows]] * np.sqrt(np.float32(DIM)), items
+    return queries + 0.26 * items[log.items[rows]] * np.sqrt(np.float32(DIM)), items
 
 
 def measure(sampler: Any, log: vr.Interactions, positives: int, margin_free: bool = False) -> dict[str, Any]:
