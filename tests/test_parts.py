@@ -10,7 +10,7 @@ from numba import njit
 
 from vitalrank.kernels.cpu import parts
 from vitalrank.kernels.cpu.machine import peek
-from vitalrank.kernels.cpu.parts import at_once, in_parts, meet, share_of
+from vitalrank.kernels.cpu.parts import at_once, in_parts, meet, share_of, with_meetings
 from vitalrank.threads import limited
 
 
@@ -47,12 +47,38 @@ def test_an_error_comes_through_after_the_others_are_done(failing):
     assert sorted(done) == [number for number in range(3) if number != failing]
 
 
-@pytest.mark.parametrize("parts_", [2, 4])
+@pytest.mark.parametrize("parts_", [1, 2, 4])
 def test_nobody_leaves_a_meeting_before_all_are_there(parts_):
-    arrived, left = np.zeros(1, np.int64), np.zeros((3, parts_), np.int64)
-    at_once(*(lambda part=part: _walk(part, parts_, arrived, left) for part in range(parts_)))
+    left = np.zeros((3, parts_), np.int64)
+    with_meetings(parts_, lambda part, arrived: _walk(part, parts_, arrived, left))
     for meeting, seen in enumerate(left):
-        assert (seen >= (meeting + 1) * parts_).all()  # so many had arrived when each went on
+        assert parts_ == 1 or (seen >= (meeting + 1) * parts_).all()  # so many had arrived when each went on
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_nobody_waits_for_one_that_failed(failing):
+    def work(part, arrived):
+        if part == failing:
+            raise ValueError(part)
+        _walk(part, 2, arrived, np.zeros((3, 2), np.int64))
+
+    with pytest.raises(ValueError, match=str(failing)):
+        with_meetings(2, work)
+
+
+def test_nobody_waits_for_a_thread_that_was_interrupted():
+    """Ctrl-C may come before this thread has begun its own part."""
+    arrived = np.zeros(1, np.int64)
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        at_once(
+            interrupted,
+            lambda: _walk(1, 2, arrived, np.zeros((3, 2), np.int64)),
+            give_up=lambda: arrived.fill(1 << 62),
+        )
 
 
 @njit(nogil=True)
@@ -65,8 +91,8 @@ def _walk(part, parts_, arrived, left):
 def test_meetings_of_several_callers_do_not_wait_for_each_other():
     def often():
         for _ in range(200):
-            arrived, left = np.zeros(1, np.int64), np.zeros((2, 3), np.int64)
-            at_once(*(lambda part=part, a=arrived, b=left: _walk(part, 3, a, b) for part in range(3)))
+            left = np.zeros((2, 3), np.int64)
+            with_meetings(3, lambda part, arrived, left=left: _walk(part, 3, arrived, left))
 
     callers = [threading.Thread(target=often, daemon=True) for _ in range(3)]
     for caller in callers:

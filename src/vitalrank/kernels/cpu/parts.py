@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache, partial
-from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
 import numba
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from vitalrank.kernels.cpu.machine import add_one, give_way, peek
-from vitalrank.kernels.rng import INNER, LEAN
+from vitalrank.kernels.rng import INNER
 
 LEAST = 2048  # cost of a part that is worth a thread
 _ROWS = 64  # parts are cut at multiples of so many rows, so that threads seldom write to one cache line
-_LOOKS = 400_000  # at a number that is to change, before going to sleep: less than a millisecond
-_LOOKS_AWAKE = 4096  # before letting another thread have the core
+_LOOKS = 4096  # at a number that is to change, before letting another thread have the core
+_ALL = 1 << 62  # arrivals that end every meeting
 _asking = Lock()
 
 
@@ -53,92 +54,56 @@ def threads_for(cost: int) -> int:
     return min(numba.get_num_threads(), max(cost // LEAST, 1))
 
 
-def at_once(*works: Callable[[], Any]) -> list[Any]:
+def at_once(*works: Callable[[], Any], give_up: Callable[[], None] | None = None) -> list[Any]:
     """Call all of them at the same time, the first on this thread; returns what each returns.
+
+    ``give_up`` is called if this thread fails or is interrupted, before the others are waited for.
 
     Examples
     --------
     >>> at_once(lambda: 1, lambda: 2)
     [1, 2]
     """
-    with _asking:  # in one order at all helpers: pieces that meet would wait for each other forever
-        others = [_helper(os.getpid(), number).ask(work) for number, work in enumerate(works[1:])]
+    others: list[Future[Any]] = []
     try:
+        with _asking:  # in one order at all helpers: pieces that meet would wait for each other forever
+            others += [_helper(os.getpid(), number).submit(work) for number, work in enumerate(works[1:])]
         mine = [work() for work in works[:1]]
+    except BaseException:
+        if give_up is not None:
+            give_up()
+        raise
     finally:
-        for other in others:
-            other.wait()
-    return mine + [other.answer() for other in others]
+        wait(others)
+    return mine + [other.result() for other in others]
 
 
-class _Task:
-    """A piece of work, and what came of it."""
+def with_meetings(parts: int, work: Callable[[int, NDArray[np.int64]], None]) -> None:
+    """Call ``work(part, arrived)`` for all parts at once; they may :func:`meet`, and none waits for one that failed."""
+    arrived = np.zeros(1, np.int64)
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work = work
-        self._result: Any = None
-        self._error: BaseException | None = None
-        self._done = np.zeros(1, np.int64)
-        self._gate = Lock()
-        self._gate.acquire()
+    def give_up() -> None:
+        arrived.fill(_ALL)
 
-    def do(self) -> None:
+    def piece(part: int) -> None:
         try:
-            self._result = self._work()
-        except BaseException as error:
-            self._error = error
-        self._done[0] = 1
-        self._gate.release()
+            work(part, arrived)
+        except BaseException:
+            give_up()
+            raise
 
-    def wait(self) -> None:
-        _watch(self._done, 0)
-        self._gate.acquire()
-
-    def answer(self) -> Any:
-        if self._error is not None:
-            raise self._error
-        return self._result
-
-
-class _Helper:
-    """A thread that does what it is asked; it stays awake for a moment, since to be woken takes as long as a step."""
-
-    def __init__(self) -> None:
-        self._tasks: SimpleQueue[_Task] = SimpleQueue()
-        self._asked = np.zeros(1, np.int64)
-        Thread(target=self._serve, name="vitalrank", daemon=True).start()
-
-    def ask(self, work: Callable[[], Any]) -> _Task:
-        task = _Task(work)
-        self._tasks.put(task)
-        self._asked[0] += 1
-        return task
-
-    def _serve(self) -> None:
-        served = 0
-        while True:
-            _watch(self._asked, served)
-            self._tasks.get().do()  # sleeps until there is one
-            served += 1
-
-
-@njit(nogil=True, cache=True, **LEAN)
-def _watch(number: Any, old: Any) -> None:
-    """Wait, not long, until a number that another thread writes is no longer the old one."""
-    for _ in range(_LOOKS):
-        if peek(number) != old:
-            return
+    at_once(*(partial(piece, part) for part in range(parts)), give_up=give_up)
 
 
 @njit(cache=True, **INNER)
 def meet(arrived: Any, parts: Any) -> None:
-    """Wait until all of so many pieces of work that go on at once have come here; ``arrived`` (1,) begins at 0."""
+    """Wait until all of so many pieces of work that go on at once have come here."""
     if parts > 1:
-        goal = (add_one(arrived) // parts + 1) * parts
+        goal = min((add_one(arrived) // parts + 1) * parts, _ALL)
         looks = 0
         while peek(arrived) < goal:
             looks += 1
-            if looks % _LOOKS_AWAKE == 0:
+            if looks % _LOOKS == 0:
                 give_way()
 
 
@@ -150,6 +115,6 @@ def share_of(rows: Any, part: Any, parts: Any) -> Any:
 
 
 @cache
-def _helper(process: int, number: int) -> _Helper:
-    """A forked process has none of its parent's threads, and needs helpers of its own."""
-    return _Helper()
+def _helper(process: int, number: int) -> ThreadPoolExecutor:
+    """One thread that does what it is asked; a forked process has none of its parent's, and needs its own."""
+    return ThreadPoolExecutor(1, thread_name_prefix="vitalrank")

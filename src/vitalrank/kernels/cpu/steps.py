@@ -6,7 +6,6 @@ depend on the number of threads. Users move first; their old values stay in ``qu
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from vitalrank.kernels.cpu.groups import Groups, group_places, new_groups
 from vitalrank.kernels.cpu.machine import prefetch_line
 from vitalrank.kernels.cpu.moves import move_row
 from vitalrank.kernels.cpu.orders import fill_rows
-from vitalrank.kernels.cpu.parts import at_once, in_parts, meet, share_of, threads_for
+from vitalrank.kernels.cpu.parts import in_parts, meet, share_of, threads_for, with_meetings
 from vitalrank.kernels.cpu.proposing import FAST
 from vitalrank.kernels.cpu.pulls import pull_row
 from vitalrank.kernels.rng import INNER, LEAN
@@ -106,15 +105,15 @@ def take_step(
 ) -> tuple[float, int, int]:  # fmt: skip
     """Move the tables by one batch; returns the summed loss, and how many positives vanished and were skipped."""
     width, parts = batch.queries.shape[1], threads_for(_COST * len(ids))
-    arrived, found = np.zeros(1, np.int64), np.zeros(2, np.int64)
+    found = np.zeros(2, np.int64)  # rows touched, of users and of items
 
-    def piece(part: int) -> None:
+    def piece(part: int, arrived: Any) -> None:
         gradient = np.empty(width, np.float32)
         _take_part(
             part, parts, arrived, found, gradient, rule, rate, ids, weights, batch, tables, felt, users, items
         )  # fmt: skip
 
-    at_once(*(partial(piece, part) for part in range(parts)))
+    with_meetings(parts, piece)
     summed: tuple[float, int, int] = _summed(ids, felt)
     return summed
 
