@@ -94,7 +94,8 @@ def mean_rows(table: nn.Embedding, context: Tensor) -> Tensor:
     present = context >= 0  # (B, L)
     rows = table(torch.where(present, context, table.num_embeddings - 1))  # (B, L, d)
     # The last row feels nothing, so it stays 0; L2 of 0 is 0 too.
-    mean: Tensor = (rows * present.unsqueeze(-1)).sum(1) / present.sum(1, keepdim=True).clamp(min=1)
+    share = present / present.sum(1, keepdim=True).clamp(min=1)  # (B, L)
+    mean: Tensor = (rows * share.unsqueeze(-1)).sum(1)
     return mean  # (B, d)
 
 

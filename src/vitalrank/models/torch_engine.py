@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from vitalrank.devices import enough_memory
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.moves import step_size
+from vitalrank.memory import kept_for_reuse
 from vitalrank.models.contexts import Histories
 from vitalrank.models.graphs import capture
 from vitalrank.models.network_state import live_state, load_network, network_arrays
@@ -262,7 +263,10 @@ def _training(network: nn.Module, threads: int | None) -> Iterator[None]:
     network.train()
     try:
         torch.set_num_threads(threads or before)
-        with torch.random.fork_rng(devices=[device for device in (device_of(network),) if device.type == "cuda"]):
+        with (
+            kept_for_reuse(),
+            torch.random.fork_rng(devices=[device for device in (device_of(network),) if device.type == "cuda"]),
+        ):
             yield
     finally:
         torch.set_num_threads(before)

@@ -32,7 +32,7 @@ def move_touched(move: Move, rate: Any, places: Any, pulls: Any, table: Any, sta
         _move_groups(begin, end, gradient, move, rate, pulls, table, state, groups)
 
     found: int = _group(places, groups)
-    in_parts(found, part)
+    in_parts(found, part, cost=4)
     return found
 
 
