@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 
-from vitalrank.kernels.cpu.groups import Groups, group_places
+from vitalrank.kernels.cpu.groups import group_places
 from vitalrank.kernels.cpu.moves import move_row
-from vitalrank.kernels.cpu.parts import in_parts
 from vitalrank.kernels.cpu.proposing import FAST
 from vitalrank.kernels.rng import LEAN
+
+_ROWS = 64  # rows of one unit of parallel work
 
 
 class Move(NamedTuple):
@@ -20,25 +21,31 @@ class Move(NamedTuple):
     optimizer: int
 
 
-def move_touched(move: Move, rate: Any, places: Any, pulls: Any, table: Any, state: Any, groups: Groups) -> int:
+# Parallel loops, not the plain threads of parts.py: those would wait for torch's own to leave a core.
+# Numba drops writes to a named tuple's arrays inside the body of a prange loop: every body is a call.
+
+
+@njit(parallel=True, cache=True)
+def move_touched(move: Any, rate: Any, places: Any, pulls: Any, table: Any, state: Any, groups: Any) -> Any:
     """Move each row named in ``places`` (P,) once, by the sum of its ``pulls`` (P, d); returns the number of rows.
 
     ``table`` is (R, 1, d), ``state`` (R, s, d). The sums are taken in the order of the places, so the result does
     not depend on the number of threads. The rows moved are left in ``groups.rows``.
     """
-
-    def part(begin: int, end: int) -> None:
-        gradient = np.empty(table.shape[2], np.float32)
-        _move_groups(begin, end, gradient, move, rate, pulls, table, state, groups)
-
-    found: int = _group(places, groups)
-    in_parts(found, part, cost=4)
+    found = _group(places, groups)
+    width = table.shape[2]
+    for chunk in prange((found + _ROWS - 1) // _ROWS):
+        gradient = np.empty(width, np.float32)
+        _move_groups(np.int64(chunk), found, gradient, move, rate, pulls, table, state, groups)
     return found
 
 
-def move_all(move: Move, rate: Any, pulls: Any, table: Any, state: Any) -> None:
+@njit(parallel=True, cache=True)
+def move_all(move: Any, rate: Any, pulls: Any, table: Any, state: Any) -> None:
     """Move every row by its gradient ``pulls`` (R, d)."""
-    in_parts(len(table), lambda begin, end: _move_block(begin, end, move, rate, pulls, table, state))
+    count = len(table)
+    for chunk in prange((count + _ROWS - 1) // _ROWS):
+        _move_block(np.int64(chunk), count, move, rate, pulls, table, state)
 
 
 @njit(cache=True, **LEAN)
@@ -48,12 +55,12 @@ def _group(places: Any, groups: Any) -> Any:
     return group_places(groups, len(places))
 
 
-@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", **LEAN)
+@njit(cache=True, fastmath=FAST, error_model="numpy", **LEAN)
 def _move_groups(
-    begin: Any, end: Any, gradient: Any, move: Any, rate: Any, pulls: Any, table: Any, state: Any, groups: Any
+    chunk: Any, found: Any, gradient: Any, move: Any, rate: Any, pulls: Any, table: Any, state: Any, groups: Any
 ) -> None:
     width = table.shape[2]
-    for group in range(begin, end):
+    for group in range(chunk * _ROWS, min((chunk + 1) * _ROWS, found)):
         gradient[:] = 0.0
         for place in range(groups.starts[group], groups.starts[group + 1]):
             row = groups.order[place]
@@ -62,7 +69,7 @@ def _move_groups(
         move_row(move, np.float32(rate), np.float32(0.0), gradient, table, state, 0, groups.rows[group], width)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", **LEAN)
-def _move_block(begin: Any, end: Any, move: Any, rate: Any, pulls: Any, table: Any, state: Any) -> None:
-    for row in range(begin, end):
+@njit(cache=True, error_model="numpy", **LEAN)
+def _move_block(chunk: Any, count: Any, move: Any, rate: Any, pulls: Any, table: Any, state: Any) -> None:
+    for row in range(chunk * _ROWS, min((chunk + 1) * _ROWS, count)):
         move_row(move, np.float32(rate), np.float32(0.0), pulls[row], table, state, 0, row, table.shape[2])
