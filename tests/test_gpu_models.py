@@ -83,6 +83,18 @@ def test_it_learns_what_it_learns_on_the_cpu(name, parts):
     assert found == pytest.approx(vr.evaluate(on_cpu, test, at=10)["ndcg@10"], abs=0.05)
 
 
+@pytest.mark.parametrize("name", ["FPMC", "IRGAN"])  # one that is captured, one that is not
+def test_draws_are_counted(name, parts):
+    train, _ = parts
+    make, sampler = MODELS[name]
+    model = make(train)
+    config = vr.TrainConfig(**{**model.defaults, "epochs": 1, "batch": 512, "device": "cuda:0"})
+    bound = (sampler or model.default_sampler(config)).bind(train, count=True)
+    model.build(train, bound, config).run_epoch(1, lambda share: 0.01, lambda totals: None)
+    assert bound.counts.rows == len(train)
+    assert bound.counts.positive.tolist() == train.item_degree.tolist()
+
+
 @pytest.mark.parametrize("name", ["FPMC", "MARank", "CML", "IRGAN"])
 def test_a_saved_model_is_loaded_on_the_cpu(name, parts, tmp_path):
     train, test = parts

@@ -1,4 +1,4 @@
-"""Memory that is freed and asked for again in every step."""
+"""How memory is asked for: in large pages, and kept between the steps that need it again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 _TRIM, _MAP = -1, -3  # parameters of mallopt
-_USUAL, _LARGE, _LARGEST_MAP = 1 << 17, 1 << 30, 1 << 25  # bytes
+_LARGE, _LARGEST_MAP = 1 << 30, 1 << 25  # bytes
+
+
+def large_zeros(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
+    """Zeros whose rows are read in any order: memory that NumPy itself fills is asked for in large pages.
+
+    Examples
+    --------
+    >>> large_zeros((2, 2), np.float32).tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    zeros: NDArray[Any] = np.empty(shape, kind)
+    zeros.fill(0)
+    return zeros
 
 
 @contextmanager
@@ -32,8 +48,7 @@ def kept_for_reuse() -> Iterator[None]:
     try:
         yield
     finally:
-        mallopt(_TRIM, _USUAL)
-        mallopt(_MAP, _USUAL)
+        mallopt(_TRIM, 2 * _LARGEST_MAP)  # as the library sets it by itself once it has freed a block so large
 
 
 def _mallopt() -> Any:

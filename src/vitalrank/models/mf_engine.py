@@ -15,6 +15,7 @@ from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
 from vitalrank.kernels.cpu.orders import shuffled_order
 from vitalrank.kernels.cpu.steps import Batch, Rule, Scratch, Tables, load_batch, new_scratch, take_step
 from vitalrank.losses import find_loss
+from vitalrank.memory import large_zeros
 from vitalrank.samplers.arrays import Arrays
 from vitalrank.samplers.base import Batch as Asked
 from vitalrank.samplers.base import BoundSampler
@@ -147,17 +148,10 @@ def rule_of(config: TrainConfig, sampler: Any, bias: bool) -> Rule:
 
 def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int) -> Tables:
     """Tables at their initial values, with room for so many optimizer values per weight."""
-    users = _zeros(train.n_users, 1 + slots, dim + bias)
-    items = _zeros(train.n_items, 1, dim + bias)
+    users = large_zeros((train.n_users, 1 + slots, dim + bias), np.float32)
+    items = large_zeros((train.n_items, 1, dim + bias), np.float32)
     fill_normal(users, dim, seed, 0, _DEVIATION)
     fill_normal(items, dim, seed, 1, _DEVIATION)
     if bias:
         users[:, 0, dim] = 1.0
-    return Tables(users, items, _zeros(train.n_items, slots, dim + bias))
-
-
-def _zeros(*shape: int) -> Array:
-    # Not np.zeros: memory that NumPy itself fills is asked for in large pages, which random rows need.
-    table = np.empty(shape, np.float32)
-    table.fill(0.0)
-    return table
+    return Tables(users, items, large_zeros((train.n_items, slots, dim + bias), np.float32))

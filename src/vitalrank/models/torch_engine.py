@@ -139,6 +139,9 @@ class TorchEngine:
                 pulse(totals)
                 if not math.isfinite(totals.loss):
                     break
+        seen = getattr(self._sampler, "counts", None)
+        if seen is not None:
+            seen.gather()
         return totals
 
     def _sizes(self, rate: Callable[[float], float]) -> list[float]:

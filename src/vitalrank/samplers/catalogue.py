@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.laws import SIEVE_WORDS, Law, Seen
+from vitalrank.memory import large_zeros
 
 
 def pool_of(n_items: int, allowed: ArrayLike | None) -> NDArray[np.int64]:
@@ -95,9 +96,7 @@ def seen_by(train: Interactions, pool: NDArray[np.int64]) -> Seen:
 
 
 def _sieve(train: Interactions) -> NDArray[np.uint64]:
-    # Not np.zeros: memory that NumPy itself fills is asked for in large pages, which random rows need.
-    bits = np.empty((train.n_users, SIEVE_WORDS), np.uint64)
-    bits.fill(0)
+    bits = large_zeros((train.n_users, SIEVE_WORDS), np.uint64)
     word = train.users.astype(np.int64) * SIEVE_WORDS + (train.items >> 6) % SIEVE_WORDS
     np.bitwise_or.at(bits.reshape(-1), word, np.uint64(1) << (train.items & 63).astype(np.uint64))
     return bits
