@@ -64,8 +64,9 @@ def pairs():
 @pytest.mark.parametrize(
     ("name", "rule"), pairs() if REAL else [*pairs()[:5], *pairs()[8:9], *pairs()[12:13], pairs()[-3]]
 )
-def test_an_epoch_moves_the_tables_as_on_the_cpu(log, name, rule):
-    config = TrainConfig(batch=16, seed=3, **RULES[rule])
+@pytest.mark.parametrize("batch", [5, 16])  # fewer places than rows, and more
+def test_an_epoch_moves_the_tables_as_on_the_cpu(log, name, rule, batch):
+    config = TrainConfig(batch=batch, seed=3, **RULES[rule])
     samplers = bound_to(log, name), bound_to(log, name)
     plain = CpuEngine(log, samplers[0], config, 5, True)
     ours = GpuEngine(log, samplers[1], config, 5, True, GPU)
@@ -202,6 +203,16 @@ class TestOnTheCard:
         assert vr.evaluate(runs[0], test, exclude=valid, device="cuda")["ndcg@10"] == pytest.approx(found[0], rel=1e-3)
         ids, _ = runs[0].recommend(train.user_ids[:5], n=3, device="cuda")
         np.testing.assert_array_equal(ids, runs[0].recommend(train.user_ids[:5], n=3)[0])
+
+    @pytest.mark.parametrize("sampler", [vr.VINS(), vr.AOBPR(refresh=3), vr.PRIS(refresh=5)])
+    def test_a_replay_has_the_bits_of_step_by_step(self, parts, sampler, monkeypatch):
+        def fit():
+            return vr.MF(dim=8).fit(parts[0], sampler, epochs=3, device="cuda", seed=3, progress=False)
+
+        replayed = fit().tensors()
+        monkeypatch.setattr("vitalrank.models.mf_gpu_engine.GpuEngine._can_capture", lambda engine: False)
+        for name, table in fit().tensors().items():
+            np.testing.assert_array_equal(table, replayed[name])
 
     def test_a_run_stopped_and_resumed_has_the_same_bits(self, parts, tmp_path):
         train = parts[0]

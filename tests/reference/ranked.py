@@ -63,7 +63,15 @@ def by_factor(row: Row, c: int, rho: float) -> int:
         if item not in row.seen:
             return item
     high, low, _, _ = row.stream(c).words(RESCUE, 0)
-    return at_point(item_law(row, rho), row.open, fine_unit(high, low))
+    return open_pair(row, rho, fine_unit(high, low))
+
+
+def open_pair(row: Row, rho: float, point: float) -> int:
+    """The item at ``point`` of the law of factor and rank, given that it is open."""
+    ranks = rank_law(len(row.pool), rho * len(row.pool))
+    items = {(f, r): item for f in range(len(row.query)) for r, item in enumerate(along(row, f)) if item in row.open}
+    factors = factor_law(row)
+    return items[at_point({(f, r): factors[f] * ranks[r] for f, r in items}, list(items), point)]
 
 
 def by_scores(row: Row, c: int, rho: float) -> int:

@@ -31,6 +31,7 @@ from vitalrank.training.settings import TrainConfig
 
 Array = NDArray[Any]
 _GRAPH_STEPS = 64  # of one captured graph: long enough to hide its launch, short enough to capture quickly
+_AHEAD = 8  # negatives a positive: with more of them, what is drawn ahead takes much room and a draw saves little
 _ADVICE = "use a smaller dim, a smaller log, or device='cpu'"
 
 
@@ -152,11 +153,12 @@ class GpuEngine:
 
     def _run_steps(self, full: int) -> None:
         """Train the epoch's full batches, by graph where there are enough of them."""
-        length = _even_share(full, _GRAPH_STEPS)
+        length = 1 if self._sampler.renews else _even_share(full, _GRAPH_STEPS)
         done = 0
         while done < full:
+            self._renew(self.step + done)
             if self._graph is None and self._can_capture() and full - done >= length:
-                self._graph = self._captured(length)
+                self._graph = self._captured(length, self.step + done)
             if self._graph is not None and full - done >= length:
                 self._graph.replay()
                 done += length
@@ -165,20 +167,27 @@ class GpuEngine:
                 self._now.cursor[:1].add_(1)
                 done += 1
 
+    def _renew(self, step: int) -> None:
+        """Let the sampler build what a replayed step only reads; each graph is one step long then."""
+        if self._sampler.renews:
+            draws = self._stride * self._config.negatives
+            self._sampler.renew(self._sampler.on(self._device), self.items, step, draws)
+
     def _can_capture(self) -> bool:
-        """A first step has compiled the kernels; samplers that look at the tables now and then decide in Python."""
+        """A first step has compiled the kernels."""
         return self._device != "cpu" and self._item_sums is not None and self._sampler.is_steady
 
-    def _captured(self, length: int) -> torch.cuda.CUDAGraph:
+    def _captured(self, length: int, step: int) -> torch.cuda.CUDAGraph:
         """So many steps as one graph; draws that look at no vectors run ahead of the steps, beside them."""
         kept = []  # what was drawn ahead may not lie where a step still reads
 
         def steps(stream: Any) -> None:
-            ahead = stream if self._sampler.needs_scores else new_stream(self._device)
+            is_ahead = not self._sampler.needs_scores and self._config.negatives <= _AHEAD
+            ahead = new_stream(self._device) if is_ahead else stream
             ahead.wait_stream(stream)
             for offset in range(length):
                 with torch.cuda.stream(ahead):
-                    drawn = self._draw(offset, self._stride, 0)
+                    drawn = self._draw(offset, self._stride, step + offset)
                 stream.wait_stream(ahead)
                 self._move(offset, *drawn)
                 if ahead is not stream:

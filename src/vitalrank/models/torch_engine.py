@@ -164,7 +164,8 @@ class TorchEngine:
         self._graph.replay()
 
     def _can_capture(self) -> bool:
-        steady = self._network.is_steady and getattr(self._sampler, "is_steady", False)
+        sampler = self._sampler
+        steady = self._network.is_steady and getattr(sampler, "is_steady", False) and not sampler.renews
         return self._device.type == "cuda" and steady
 
     def _take_step(self, count: int) -> None:

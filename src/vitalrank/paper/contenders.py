@@ -17,6 +17,7 @@ DEEP_STEPS: Space = {"reg": Range(0.005, 0.12, log=True), "lr": Range(0.001, 0.0
 DEEP_TRAINING = {"batch": None}  # by the size of the log, as for MF
 # L2 counts every occurrence: with k negatives a positive there are k times as many.
 MANY: Space = {**STEPS, "reg": Range(0.0003, 0.05, log=True)}
+_DEAR = 5.0  # times an epoch of Uniform
 MARGIN = Range(0.4, 2.0, log=True)  # of LFM-W and VINS alike
 
 
@@ -43,6 +44,11 @@ class Contender:
     beyond: bool = False  # not in the paper
     rank: int = 1  # lower ones are run first
     cost: float = 1.0  # of an epoch, roughly, to start the longest first
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether a study may want to try fewer settings of it."""
+        return self.cost > _DEAR
 
     def with_model(self, model: str) -> Contender:
         """The same sampler with another model."""

@@ -92,13 +92,18 @@ class Lab:
         place = (source.name, contender.name)
         if place not in self._hunts:
             here = self.settings
-            count = here.trials if contender.model in ("mf", "cml", "itemknn") else here.model_trials
-            search = Search(contender, count, here.search_seed)
+            search = Search(contender, self._trials_of(contender), here.search_seed)
             try_out = partial(self._runs, "trial", source, contender)
             try_again = partial(self._runs, "runoff", source, contender)
             finalists = 1 if contender.sampler is None else here.finalists
             self._hunts[place] = Hunt(search, try_out, try_again, finalists, self.store)
         return self._hunts[place]
+
+    def _trials_of(self, contender: Contender) -> int:
+        here = self.settings
+        if contender.model not in ("mf", "cml", "itemknn"):
+            return here.model_trials
+        return here.costly_trials or here.trials if contender.is_costly else here.trials
 
     def _runs(self, kind: str, source: Source, contender: Contender, settings: Settings) -> list[Unit]:
         """The runs that try some settings."""

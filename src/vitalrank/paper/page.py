@@ -30,10 +30,10 @@ This page is written by `vitalrank paper`; each verdict is computed from the dat
 
 _PROTOCOLS = {
     "valid": "Protocol: each user's last 20 % are the test part, the last 10 % of the rest the validation part. Every "
-    "contender is tuned on valid with the same number of trials ({trials}; {model_trials} for IRGAN, FPMC and MARank), "
-    "half of them spread over its own space, the others nearer and nearer to the best; a run-off between the "
-    "{finalists} best with {runoff_seeds} seeds each; then {seeds} seeds with the winner, the best epoch by valid, "
-    "test read once. The paper has no validation part.",
+    "contender is tuned on valid with the same number of trials ({trials}; {costly} for CML, PRIS, SA and the softmax "
+    "losses, {model_trials} for IRGAN, FPMC and MARank), half of them spread over its own space, the others nearer and "
+    "nearer to the best; a run-off between the {finalists} best with {runoff_seeds} seeds each; then {seeds} seeds "
+    "with the winner, the best epoch by valid, test read once. The paper has no validation part.",
     "paper": "Protocol: the paper's own. There is no validation part: settings ({trials} trials) and epoch are picked "
     "on the test part, so every figure is too good, for all contenders alike.",
 }
@@ -74,7 +74,9 @@ def _protocol(results: Mapping[str, Data]) -> list[str]:
         return []
     settings = facts["settings"]
     logs = ", ".join(f"{name} ({log['min_user']}-core)" for name, log in facts["logs"].items())
-    return [_PROTOCOLS[settings["protocol"]].format(**settings), f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]
+    costly = settings.get("costly_trials") or "as many"
+    protocol = _PROTOCOLS[settings["protocol"]].format(**settings, costly=costly)
+    return [protocol, f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]
 
 
 def _summary(results: Mapping[str, Data]) -> list[str]:

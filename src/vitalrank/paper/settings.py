@@ -23,6 +23,9 @@ class StudySettings:
     seeds, trials
         Runs of each contender with its best settings; settings tried for each contender on each log, the same number
         for all.
+    costly_trials
+        Settings tried for those whose epochs cost many times Uniform's (CML, PRIS, SA, the softmax losses); None: as
+        many as for the others.
     epochs, patience, valid_every, dim
         Of every run.
     trial_epochs, trial_patience
@@ -56,6 +59,7 @@ class StudySettings:
 
     seeds: int = 5
     trials: int = 12
+    costly_trials: int | None = None
     epochs: int = 150
     patience: int = 12
     valid_every: int = 2

@@ -66,9 +66,14 @@ class Batch:
     def __len__(self) -> int:
         return len(self.users)
 
+    @property
+    def has_vectors(self) -> bool:
+        """Whether scores are dot products that a sampler may look into."""
+        return self.queries is not None and self.table is not None
+
     def vectors(self, who: Sampler) -> tuple[Any, Any]:
         """Queries and item table, or a sentence that they are missing."""
-        if self.queries is None or self.table is None:
+        if not self.has_vectors:
             raise SettingError(f"{who!r} needs vectors: call it with queries (B, d) and item_table (n, d).")
         return self.queries, self.table
 
@@ -121,6 +126,7 @@ class BoundSampler(ABC):
     needs_scores = True
     has_margin = False  # whether a draw says which rows came within a margin
     is_steady = True  # whether every call does the same work, so that it can be captured once and replayed
+    renews = False  # whether it builds something from the item table now and then, by ``renew``
 
     def __init__(
         self,
@@ -148,6 +154,10 @@ class BoundSampler(ABC):
 
     def reset(self) -> None:
         """Forget what was built from earlier tables (sorted factors, clusters): called at the start of an epoch."""
+        return
+
+    def renew(self, arrays: Arrays, table: Any, step: int, draws: int) -> None:
+        """Build it again if it is too old by now, with so many draws a step; ``draw`` calls this, a replay cannot."""
         return
 
     def __call__(
@@ -192,6 +202,8 @@ class BoundSampler(ABC):
     def draw(self, batch: Batch) -> Draw:
         """Pick negatives for a batch that is checked already."""
         with limited(self.threads):
+            if self.renews and batch.has_vectors:
+                self.renew(batch.arrays, batch.table, batch.step, len(batch) * batch.k)
             draw = self._draw(batch)
         if self.counts is not None:
             self.counts.on(batch.arrays).add(batch.positives, draw)
@@ -258,6 +270,14 @@ class BoundSampler(ABC):
         inside[self.pool] = weights[self.pool]
         left = inside.sum() - row_sums(self.seen.indptr, inside[self.seen.items])
         return np.log(np.where(self.seen.open > 0, np.maximum(left, 1e-300), 1.0))
+
+
+def written_over(old: Any, new: Any) -> Any:
+    """``new``, in the place of ``old`` where it fits there: a captured graph goes on reading the old place."""
+    if type(old) is not type(new) or old.shape != new.shape or old.device != new.device:
+        return new
+    old[...] = new
+    return old
 
 
 def log_share(log_weights: Any, log_open: Any, batch: Batch, ids: Any) -> Any:

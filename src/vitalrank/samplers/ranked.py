@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.kernels import cpu
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
+from vitalrank.samplers.arrays import Arrays
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, written_over
 from vitalrank.samplers.checks import check_count, check_positive
 
 _CELLS = 1 << 24  # scores of one block of the exact variant
@@ -61,7 +62,7 @@ class AOBPR(Sampler):
 class BoundExactRank(BoundSampler):
     """Ranks by the full scores of the user's open items."""
 
-    is_steady = False  # a sorting is renewed now and then
+    is_steady = False  # all scores of a batch, block by block, are too much to hold ready for a replay
 
     @property
     def scale(self) -> float:
@@ -92,6 +93,9 @@ class BoundExactRank(BoundSampler):
 class BoundRanked(BoundExactRank):
     """Ranks along single factors, from a sorting that is renewed now and then; a scorer alone is ranked in full."""
 
+    is_steady = True
+    renews = True
+
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._built: int | None = None
@@ -102,32 +106,32 @@ class BoundRanked(BoundExactRank):
         self._built = None
 
     def _draw(self, batch: Batch) -> Draw:
-        if batch.queries is None or batch.table is None:
+        if not batch.has_vectors:
             return super()._draw(batch)
         arrays = batch.arrays
         ids = arrays.full((len(batch), batch.k), -1, np.int64)
         if len(self.pool):
-            self._renew(batch)
-            n, seen = self.train.n_items, arrays.hold(self.seen)
+            seen = arrays.hold(self.seen)
             arrays.kernels.draw_ranked(
-                self._order, self._spread, self.scale, n, seen, batch.counter, batch.queries, batch.users, ids
+                self._order, self._spread, self.scale, seen, batch.counter, batch.queries, batch.users, ids
             )
         return Draw(ids, *arrays.drawn(ids, each=1))
 
-    def _renew(self, batch: Batch) -> None:
+    def renew(self, arrays: Arrays, table: Any, step: int, draws: int) -> None:
         """Sort the factors if the last sorting is too old, of a later step, or of another width."""
-        table, arrays = batch.table, batch.arrays
+        if not len(self.pool):
+            return
         size = max(len(self.pool), 2)
-        every = self.settings.refresh or max(1, round(size * math.log(size) / max(len(batch) * batch.k, 1)))
-        age = None if self._built is None else batch.step - self._built
+        every = self.settings.refresh or max(1, round(size * math.log(size) / max(draws, 1)))
+        age = None if self._built is None else step - self._built
         if age is not None and 0 <= age < every and len(self._spread) == table.shape[1]:
             return
         pool = arrays.hold(self.pool)
         columns = table[pool].T  # (d, m)
-        self._order = arrays.cast(pool[arrays.ascending(-columns)], np.int32)
+        self._order = written_over(self._order, arrays.cast(pool[arrays.ascending(-columns)], np.int32))
         apart = arrays.cast(columns, np.float64)
-        self._spread = ((apart - apart.mean(1)[:, None]) ** 2).mean(1) ** 0.5
-        self._built = batch.step
+        self._spread = written_over(self._spread, ((apart - apart.mean(1)[:, None]) ** 2).mean(1) ** 0.5)
+        self._built = step
 
     def law(self, query: NDArray[np.float32], table: NDArray[np.float32]) -> NDArray[np.float64]:
         """Probability of every item for one query, before seen items are left out."""  # (n,)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.errors import SettingError
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share
+from vitalrank.samplers.arrays import Arrays
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share, written_over
 from vitalrank.samplers.catalogue import weighted_law
 from vitalrank.samplers.checks import check_count, check_number
 
@@ -176,38 +177,42 @@ class BoundWeighted(BoundSampler):
 class BoundClustered(BoundWeighted):
     """PRIS's cluster proposal, grouped anew each epoch."""
 
-    is_steady = False
+    renews = True
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._built: int | None = None
+        self._groups: tuple[Any, ...] = (None,) * 5  # centers, owners, members, where each begins, their running mass
 
     def reset(self) -> None:
         self._built = None
 
     def _propose(self, batch: Batch) -> tuple[Any, Any]:
-        if batch.queries is None or batch.table is None:
+        if not batch.has_vectors:
             return super()._propose(batch)
-        every = self.settings.refresh or math.ceil(len(self.train) / max(len(batch), 1))
-        if self._built is None or not 0 <= batch.step - self._built < every:
-            self._group(batch)
         arrays = batch.arrays
         ids = arrays.full((len(batch), self.settings.candidates), -1, np.int64)
         log_q = arrays.full(tuple(ids.shape), 0.0, np.float32)
         if len(self.pool):
-            seen = arrays.hold(self.seen)
-            arrays.kernels.draw_clustered(*self._groups, seen, batch.counter, batch.queries, batch.users, ids, log_q)
+            seen, weights = arrays.hold(self.seen), arrays.hold(self.weights)
+            arrays.kernels.draw_clustered(
+                *self._groups, weights, seen, batch.counter, batch.queries, batch.users, ids, log_q
+            )
         return ids, log_q
 
-    def _group(self, batch: Batch) -> None:
-        arrays = batch.arrays
+    def renew(self, arrays: Arrays, table: Any, step: int, draws: int) -> None:
+        """Group the items if the last groups are too old, or of a later step."""
+        every = self.settings.refresh or math.ceil(len(self.train) / max(draws, 1))
+        if self._built is not None and 0 <= step - self._built < every:
+            return
+        self._built = step
         owner = np.full(self.train.n_items, -1, np.int32)
         pool = self.pool.astype(np.int32)
         clusters = min(self.settings.clusters, max(len(pool), 1))
         if len(pool):
-            centers = arrays.kernels.cluster(batch.table, pool, clusters, _ROUNDS, self.seed, batch.step, owner)
+            centers = arrays.kernels.cluster(table, pool, clusters, _ROUNDS, self.seed, step, owner)
             members = pool[np.argsort(owner[pool], kind="stable")]
             starts = np.searchsorted(owner[members], np.arange(clusters + 1))
             running = np.concatenate([[0.0], np.cumsum(self.weights[members], dtype=np.float64)])
-            self._groups = (centers, *map(arrays.place, (owner, members, starts, running)), arrays.hold(self.weights))
-        self._built = batch.step
+            anew = (centers, *map(arrays.place, (owner, members, starts, running)))
+            self._groups = tuple(map(written_over, self._groups, anew))

@@ -11,7 +11,7 @@ from numba import njit, prange
 from vitalrank.kernels.cpu.proposing import PATIENCE, is_seen
 from vitalrank.kernels.rng import FACTOR, RESCUE, STREAMS, fine_unit, philox, unit
 
-_FLOOR = 1e-300  # a rank far beyond the scale stays possible when all others are seen
+FLOOR = 1e-300  # a rank far beyond the scale stays possible when all others are seen
 
 
 @njit(cache=True)
@@ -19,7 +19,7 @@ def rank_law(size: Any, scale: Any) -> Any:
     """``p(r)`` proportional to ``exp(-r / scale)`` for r = 0 .. size - 1."""  # (m,)
     law = np.empty(size, np.float64)
     for r in range(size):
-        law[r] = max(math.exp(-r / scale), _FLOOR)
+        law[r] = max(math.exp(-r / scale), FLOOR)
     return law / law.sum()
 
 
@@ -51,21 +51,27 @@ def ranked_mass(order: Any, queries: Any, b: Any, spread: Any, scale: Any, n: An
 
 
 @njit(cache=True)
-def pick_open(mass: Any, seen: Any, user: Any, point: Any) -> Any:
-    """The item at ``point`` of [0, 1) of the mass that the user has not seen; -1 if there is none."""
-    total = 0.0
-    for item in range(len(mass)):
-        if mass[item] > 0.0 and is_seen(seen, user, item):
-            mass[item] = 0.0
-        total += mass[item]
-    running = 0.0
-    last = -1
-    for item in range(len(mass)):
-        if mass[item] > 0.0:
-            last = item
-            running += mass[item]
-            if running > point * total:
-                break
+def pick_open(order: Any, queries: Any, b: Any, factors: Any, scale: Any, seen: Any, user: Any, point: Any) -> Any:
+    """The item at ``point`` of [0, 1) of the law of factor and rank, given that the user has not seen it.
+
+    It walks the factors, and the ranks along each: twice, to know the open mass and to find the point in it.
+    """
+    size = order.shape[1]
+    ranks = rank_law(size, scale)
+    target, last = math.inf, -1
+    for _ in range(2):
+        running = 0.0
+        for f in range(len(factors)):
+            share = factors[f] - (factors[f - 1] if f > 0 else 0.0)
+            for r in range(size):
+                item = order[f, r if queries[b, f] > 0 else size - 1 - r]
+                if share == 0.0 or is_seen(seen, user, item):
+                    continue
+                last = item
+                running += share * ranks[r]
+                if running > target:
+                    return last
+        target = point * running
     return last
 
 
@@ -74,7 +80,6 @@ def draw_ranked(
     order: Any,
     spread: Any,
     scale: Any,
-    catalogue: Any,
     seen: Any,
     counter: Any,
     queries: Any,
@@ -105,8 +110,7 @@ def draw_ranked(
                     break
             if ids[b, c] < 0:
                 high, low, _, _ = philox(counter.seed, counter.step, counter.rows[b], 0, RESCUE + STREAMS * c)
-                mass = ranked_mass(order, queries, b, spread, scale, catalogue)
-                ids[b, c] = pick_open(mass, seen, users[b], fine_unit(high, low))
+                ids[b, c] = pick_open(order, queries, b, factors, scale, seen, users[b], fine_unit(high, low))
 
 
 @njit(parallel=True, cache=True)

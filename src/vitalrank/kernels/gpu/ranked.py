@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels import cpu, laws, rng
+from vitalrank.kernels import rng
+from vitalrank.kernels.cpu import ranked as cpu
 from vitalrank.kernels.gpu.laws import Counter, Seen
 from vitalrank.kernels.gpu.proposing import PATIENCE, at, is_seen
 from vitalrank.kernels.gpu.words import fine_unit, place_of, unit, words
 
 FACTOR = tl.constexpr(rng.FACTOR)
+RESCUE = tl.constexpr(rng.RESCUE)
 STREAMS = tl.constexpr(rng.STREAMS)
+FLOOR = tl.constexpr(cpu.FLOOR)
 _TILE = 128
 
 
@@ -23,7 +27,6 @@ def draw_ranked(
     order: Tensor,
     spread: Tensor,
     scale: float,
-    catalogue: int,
     seen: Seen,
     counter: Counter,
     queries: Tensor,
@@ -37,16 +40,8 @@ def draw_ranked(
     cut = 1.0 - math.exp(-size / scale)
     _draw_ranked[tuple(ids.shape)](
         order, spread, scale, cut, seen, counter, queries, users, ids, size, width,
-        D=triton.next_power_of_2(width), num_warps=1,
+        D=triton.next_power_of_2(width), T=_TILE, num_warps=1,
     )  # fmt: skip
-    stuck = ((ids < 0).any(1) & (seen.open[users] > 0)).nonzero()[:, 0]
-    if len(stuck):  # users who have seen nearly all: the law over what is left takes a walk through the catalogue
-        part = ids[stuck].cpu().numpy()
-        cpu.draw_ranked(
-            order.cpu().numpy(), spread.cpu().numpy(), scale, catalogue, _plain_seen(seen),
-            _plain_counter(counter, stuck), queries[stuck].cpu().numpy(), users[stuck].cpu().numpy(), part,
-        )  # fmt: skip
-        ids[stuck] = torch.from_numpy(part).to(ids.device)
 
 
 def pick_open_rank(
@@ -72,14 +67,62 @@ def strike_seen(scores: Tensor, pool: Tensor, seen: Seen, users: Tensor) -> None
     _strike_seen[grid](scores, pool, seen, users, len(pool), T=_TILE, num_warps=1)
 
 
-def _plain_seen(seen: Seen) -> laws.Seen:
-    indptr, items, sieve, free = (part.cpu().numpy() for part in seen)
-    return laws.Seen(indptr, items, sieve.view("uint64"), free)
+@triton.jit
+def _open_mass(
+    order: tl.tensor,
+    descends: tl.tensor,
+    scale: tl.tensor,
+    seen: tl.tensor,
+    user: tl.tensor,
+    r: tl.tensor,
+    size: tl.tensor,
+) -> Any:
+    """The items at some ranks along one factor, and their mass by rank, 0 for those that the user has seen."""  # (T,)
+    items = tl.load(order + tl.where(descends, r, size - 1 - r), mask=r < size, other=0).to(tl.int64)
+    mass = tl.maximum(tl.exp(-r.to(tl.float64) / scale), FLOOR)
+    return items, tl.where((r < size) & (is_seen(seen, user, items, r < size) == 0), mass, 0.0)
 
 
-def _plain_counter(counter: Counter, rows: Tensor) -> laws.Counter:
-    seed, step = counter.seed.cpu().numpy().view("uint64")[0], int(counter.step)
-    return laws.Counter(seed, step, counter.rows[rows].cpu().numpy().view("uint32"))
+@triton.jit
+def _pick_open(
+    order: tl.tensor,
+    query: tl.tensor,
+    running: tl.tensor,
+    scale: tl.tensor,
+    seen: tl.tensor,
+    user: tl.tensor,
+    point: tl.tensor,
+    size: tl.tensor,
+    width: tl.tensor,
+    D: tl.constexpr,
+    T: tl.constexpr,
+) -> Any:
+    """The item at a point of the law of factor and rank, given that it is open: see ``cpu.ranked.pick_open``."""
+    found = user * 0 - 1
+    target = point * 0.0 + float("inf")
+    passes = user * 0
+    while passes < 2:
+        so_far = point * 0.0
+        f = (user * 0).to(tl.int32)
+        while f < width:
+            share = at(running, f, D) - at(running, f - 1, D)
+            start = f * 0
+            while (start < size) & (so_far <= target) & (share > 0.0):
+                ranks = start + tl.arange(0, T)
+                items, mass = _open_mass(
+                    order + f.to(tl.int64) * size, at(query, f, D) > 0, scale, seen, user, ranks, size
+                )
+                reached = so_far + tl.cumsum(mass, axis=0) * share  # (T,)
+                first = tl.min(tl.where((mass > 0.0) & (reached > target), ranks, size), axis=0)
+                last = tl.max(tl.where(mass > 0.0, ranks, -1), axis=0)
+                chosen = tl.where(first < size, first, last)
+                found = tl.where(chosen >= 0, tl.sum(tl.where(ranks == chosen, items, 0), axis=0), found)
+                so_far = tl.where(first < size, float("inf"), so_far + tl.sum(mass, axis=0) * share)
+                start += T
+            f += 1
+        target = point * so_far
+        passes += 1
+    return found
 
 
 @triton.jit
@@ -96,6 +139,7 @@ def _draw_ranked(
     size: tl.tensor,
     width: tl.tensor,
     D: tl.constexpr,
+    T: tl.constexpr,
 ) -> None:
     b = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1)
@@ -121,6 +165,9 @@ def _draw_ranked(
         if tl.sum(is_seen(seen, user, items, items >= 0).to(tl.int32), axis=0) == 0:
             found = item
         turn += 1
+    if (found < 0) & (tl.load(seen.open + user) > 0):
+        high, low, _, _ = words(place, c * 0, c * STREAMS + RESCUE)
+        found = _pick_open(order, query, running, scale, seen, user, fine_unit(high, low), size, width, D, T)
     tl.store(ids + b * tl.num_programs(1) + c, found)
 
 

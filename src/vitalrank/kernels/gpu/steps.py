@@ -16,7 +16,7 @@ from vitalrank.kernels.gpu.batches import Batch, Log, Now, rate_of, step_of
 from vitalrank.kernels.gpu.felt import DRAWN, VANISHED, VIOLATED, Felt
 from vitalrank.kernels.gpu.moves import Tables, move_rows, slots_of
 from vitalrank.kernels.gpu.pulls import pull_row
-from vitalrank.kernels.gpu.sums import Sums, add, claim, is_claimed, is_shared, note_shared, place_of, take
+from vitalrank.kernels.gpu.sums import Sums, add, claim, home_of, is_claimed, is_shared, note_shared, take
 
 FAINT = tl.constexpr(cpu.VANISHED)
 # Tiles, chosen by measurement at 64 columns.
@@ -57,10 +57,12 @@ def take_step(
         R=rows, K=K, D=D, C=min(D, max(_CELLS // K, 1)), LOSS=rule.loss, WEIGHT_GRADIENT=bool(rule.weight_gradient),
         HAS_MARGIN=violated is not None, **optimizer, num_warps=1 if K <= 16 else 4,
     )  # fmt: skip
-    places = size * (1 + many)
-    user_blocks = triton.cdiv(size, _MOVE_ROWS)
-    _move_shared[(user_blocks + triton.cdiv(places, _MOVE_ROWS),)](
-        offset, now, ids, batch, tables, user_sums, item_sums, user_blocks, size, many, width, rule.frozen,
+    user_homes = len(tables.users) if user_sums.by_row else size
+    item_homes = len(tables.items) if item_sums.by_row else size * (1 + many)
+    user_blocks = triton.cdiv(user_homes, _MOVE_ROWS)
+    _move_shared[(user_blocks + triton.cdiv(item_homes, _MOVE_ROWS),)](
+        offset, now, ids, batch, tables, user_sums, item_sums, user_blocks, user_homes, item_homes, many, width,
+        rule.frozen,
         R=_MOVE_ROWS, D=D, **optimizer, num_warps=_MOVE_WARPS,
     )  # fmt: skip
 
@@ -104,7 +106,7 @@ def _feel(
     state: tl.tensor,
     sums: tl.tensor,
     row: tl.tensor,
-    place: tl.tensor,
+    home: tl.tensor,
     shared: tl.tensor,
     d: tl.tensor,
     pull: tl.tensor,
@@ -115,7 +117,7 @@ def _feel(
     SLOTS: tl.constexpr,
 ) -> None:
     """Add what shared rows feel to their sums, and move the others."""
-    add(sums, place * width + d, pull, inside & shared)
+    add(sums, home * width + d, pull, inside & shared)
     alone = inside & (shared == 0)
     move_rows(values, state, row * width + d, row * (SLOTS * width) + d, width, pull, rate, alone, OPTIMIZER)
 
@@ -162,15 +164,15 @@ def _pull_rows(
     trained = tl.max(drawn.to(tl.int32), axis=1) > 0  # (R,)
     step = step_of(now, offset)
     rate = rate_of(now, offset)
-    user_place = place_of(user_sums, user, trained)[:, None]  # (R, 1)
-    item_place = place_of(item_sums, item, trained)[:, None]
-    negative_place = place_of(item_sums, negative, drawn)[:, :, None]  # (R, K, 1)
+    user_home = home_of(user_sums, user, trained)[:, None]  # (R, 1)
+    item_home = home_of(item_sums, item, trained)[:, None]
+    negative_home = home_of(item_sums, negative, drawn)[:, :, None]  # (R, K, 1)
     user_shared = is_shared(user_sums, user, step, trained)[:, None]
     item_shared = is_shared(item_sums, item, step, trained)[:, None]
     negative_shared = is_shared(item_sums, negative, step, drawn)[:, :, None]
     own_score = tl.zeros((R, 1), tl.float32)
     scores = tl.zeros((R, K), tl.float32)
-    for start in tl.static_range(0, D, C):
+    for start in tl.range(0, D, C):
         d = start + tl.arange(0, C)
         row = here[:, None] & (d < width)[None, :]
         query = tl.load(tables.users + user[:, None] * width + d[None, :], mask=row, other=0.0)  # (R, C)
@@ -182,7 +184,7 @@ def _pull_rows(
         )  # (R, K, C)
         scores += tl.sum(rows * query[:, None, :], axis=2)
     loss, own, pull, strongest = pull_row(own_score, scores, weight, drawn, margin, LOSS, WEIGHT_GRADIENT)
-    for start in tl.static_range(0, D, C):
+    for start in tl.range(0, D, C):
         d = start + tl.arange(0, C)
         row = trained[:, None] & (d < width)[None, :]
         query = tl.load(tables.users + user[:, None] * width + d[None, :], mask=row, other=0.0)
@@ -194,15 +196,15 @@ def _pull_rows(
         negative_pull = pull[:, :, None] * query[:, None, :] + reg * rows
         tl.debug_barrier()  # all warps have read the rows before one of them moves any
         _feel(
-            tables.users, tables.user_state, user_sums, user[:, None], user_place, user_shared, d[None, :], user_pull,
+            tables.users, tables.user_state, user_sums, user[:, None], user_home, user_shared, d[None, :], user_pull,
             rate, width, row & (d < width - frozen)[None, :], OPTIMIZER, SLOTS,
         )  # fmt: skip
         _feel(
-            tables.items, tables.item_state, item_sums, item[:, None], item_place, item_shared, d[None, :], item_pull,
+            tables.items, tables.item_state, item_sums, item[:, None], item_home, item_shared, d[None, :], item_pull,
             rate, width, row, OPTIMIZER, SLOTS,
         )  # fmt: skip
         _feel(
-            tables.items, tables.item_state, item_sums, negative[:, :, None], negative_place, negative_shared,
+            tables.items, tables.item_state, item_sums, negative[:, :, None], negative_home, negative_shared,
             d[None, None, :], negative_pull, rate, width, tile, OPTIMIZER, SLOTS,
         )  # fmt: skip
     place = (tl.load(now.cursor) + offset) * stride + b
@@ -221,7 +223,7 @@ def _move(
     values: tl.tensor,
     state: tl.tensor,
     sums: tl.tensor,
-    place: tl.tensor,
+    home: tl.tensor,
     row: tl.tensor,
     step: tl.tensor,
     rate: tl.tensor,
@@ -231,12 +233,13 @@ def _move(
     OPTIMIZER: tl.constexpr,
     SLOTS: tl.constexpr,
 ) -> None:
-    """Move the shared rows that are claimed by these places, and clear the sums there."""
-    moved = is_shared(sums, row, step, row >= 0) & is_claimed(sums, row, step, place)  # (R,)
+    """Move the shared rows that have these homes, and clear the sums there."""
+    at_home = (sums.by_row == 1) | is_claimed(sums, row, step, home)
+    moved = (row >= 0) & is_shared(sums, row, step, row >= 0) & at_home  # (R,)
     if tl.sum(moved.to(tl.int32), axis=0) > 0:
         d = tl.arange(0, D)[None, :]
         inside = moved[:, None] & (d < free)
-        pull = take(sums, place[:, None] * width + d, inside)  # (R, D)
+        pull = take(sums, home[:, None] * width + d, inside)  # (R, D)
         at, slot = row[:, None] * width + d, row[:, None] * (SLOTS * width) + d
         move_rows(values, state, at, slot, width, pull, rate, inside, OPTIMIZER)
 
@@ -251,7 +254,8 @@ def _move_shared(
     user_sums: tl.tensor,
     item_sums: tl.tensor,
     user_blocks: tl.tensor,
-    size: tl.tensor,
+    user_homes: tl.tensor,
+    item_homes: tl.tensor,
     many: tl.tensor,
     width: tl.tensor,
     frozen: tl.tensor,
@@ -264,14 +268,20 @@ def _move_shared(
     step = step_of(now, offset)
     rate = rate_of(now, offset)
     if block < user_blocks:
-        b = block * R + tl.arange(0, R)
-        row = tl.load(batch.users + b, mask=b < size, other=-1).to(tl.int64)
+        home = block * R + tl.arange(0, R)
+        here = home < user_homes
+        row = tl.where(here, home, -1)
+        if user_sums.by_row == 0:
+            row = tl.load(batch.users + home, mask=here, other=-1).to(tl.int64)
         free = width - frozen
-        _move(tables.users, tables.user_state, user_sums, b, row, step, rate, width, free, D, OPTIMIZER, SLOTS)
+        _move(tables.users, tables.user_state, user_sums, home, row, step, rate, width, free, D, OPTIMIZER, SLOTS)
     else:
-        place = (block - user_blocks) * R + tl.arange(0, R)
-        b = place // (1 + many)
-        x = place - b * (1 + many) - 1  # -1 for the positive
-        row = tl.load(batch.positives + b, mask=(b < size) & (x < 0), other=-1).to(tl.int64)
-        row = tl.maximum(row, tl.load(ids + b * many + x, mask=(b < size) & (x >= 0), other=-1))
-        _move(tables.items, tables.item_state, item_sums, place, row, step, rate, width, width, D, OPTIMIZER, SLOTS)
+        home = (block - user_blocks) * R + tl.arange(0, R)
+        here = home < item_homes
+        row = tl.where(here, home, -1)
+        if item_sums.by_row == 0:
+            b = home // (1 + many)
+            x = home - b * (1 + many) - 1  # -1 for the positive
+            row = tl.load(batch.positives + b, mask=here & (x < 0), other=-1).to(tl.int64)
+            row = tl.maximum(row, tl.load(ids + b * many + x, mask=here & (x >= 0), other=-1))
+        _move(tables.items, tables.item_state, item_sums, home, row, step, rate, width, width, D, OPTIMIZER, SLOTS)

@@ -3,7 +3,7 @@
 Each row that a batch touches is claimed by the first place of the batch that touches it. Most rows are touched at one
 place only; what the others feel is summed where they were claimed. Sums are whole multiples of 2**-40: adding integers
 gives the same bits in any order, so they need no sorting to be the same in every run; and they fit the cache, which a
-second table would not.
+second table would not. Where a batch has more places than the table has rows, each row has its own sum instead.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ UNIT = tl.constexpr(float(2**40))  # a float32 sum below 2**23 fits, with twelve
 class Sums(NamedTuple):
     """What the rows of one table feel in a step, and at which place of the batch that is summed."""
 
-    pulls: Tensor  # (places, d) int64; zero between steps
+    pulls: Tensor  # (places or rows, d) int64; zero between steps
     claims: Tensor  # (rows,) int64: the last step that touched the row, and the place that claimed it
     shared: Tensor  # (rows,) int32: the last step that touched the row at two places or more
+    by_row: int  # 1 if there is a sum for each row, 0 for each place
 
 
 def new_sums(rows: int, width: int, places: int, device: str) -> Sums:
     """Room for the sums of a table with so many rows, in batches that touch so many places."""
     return Sums(
-        torch.zeros((places, width), dtype=torch.int64, device=device),
+        torch.zeros((min(places, rows), width), dtype=torch.int64, device=device),
         torch.zeros(rows, dtype=torch.int64, device=device),
         torch.zeros(rows, dtype=torch.int32, device=device),
+        int(rows <= places),
     )
 
 
@@ -52,9 +54,10 @@ def note_shared(sums: tl.tensor, before: tl.tensor, row: tl.tensor, step: tl.ten
 
 
 @triton.jit
-def place_of(sums: tl.tensor, row: tl.tensor, here: tl.tensor) -> Any:
-    """The place that claimed each row."""
-    return 0xFFFFFFFF - (tl.load(sums.claims + row, mask=here, other=0xFFFFFFFF) & 0xFFFFFFFF)
+def home_of(sums: tl.tensor, row: tl.tensor, here: tl.tensor) -> Any:
+    """Where what each row feels is summed."""
+    claimed = 0xFFFFFFFF - (tl.load(sums.claims + row, mask=here, other=0xFFFFFFFF) & 0xFFFFFFFF)
+    return tl.where(sums.by_row == 1, row.to(tl.int64), claimed)
 
 
 @triton.jit
@@ -71,13 +74,13 @@ def is_claimed(sums: tl.tensor, row: tl.tensor, step: tl.tensor, place: tl.tenso
 
 @triton.jit
 def add(sums: tl.tensor, cell: tl.tensor, pull: tl.tensor, inside: tl.tensor) -> None:
-    """Add to what is felt at cells of the places."""
+    """Add to cells of the sums."""
     tl.atomic_add(sums.pulls + cell, (pull * UNIT).to(tl.int64), mask=inside, sem="relaxed")
 
 
 @triton.jit
 def take(sums: tl.tensor, cell: tl.tensor, inside: tl.tensor) -> Any:
-    """What is felt at cells of the places, which are 0 again."""
+    """What cells of the sums hold; they are 0 again."""
     pull = tl.load(sums.pulls + cell, mask=inside, other=0).to(tl.float32) * (1.0 / UNIT)
     tl.store(sums.pulls + cell, cell * 0, mask=inside)
     return pull
