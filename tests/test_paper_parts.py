@@ -25,6 +25,8 @@ from vitalrank.paper.scheduling import Crew, Goal, achieve
 from vitalrank.paper.searching import Search, spread_points
 from vitalrank.paper.settings import StudySettings
 from vitalrank.paper.store import Store
+from vitalrank.paper.units import KINDS
+from vitalrank.tuning.results import Settings
 from vitalrank.tuning.spaces import Choice
 
 UNI = CONTENDERS["uni"]
@@ -102,7 +104,19 @@ def test_the_searchers_share_their_margins_and_their_steps():
     assert {name: ours[name] for name in ("margin", "lr", "reg")} == {name: theirs[name] for name in theirs}
 
 
+def test_costly_samplers_may_have_fewer_trials(tmp_path, source):
+    few, even = (lab_in(tmp_path, source, trials=8, costly_trials=trials) for trials in (4, None))
+    assert [len(few.trials(source, CONTENDERS[name])) for name in ("uni", "vins", "sa", "cml")] == [4, 4, 2, 2]
+    assert len(even.trials(source, CONTENDERS["sa"])) == 4  # the first round, half of all
+
+
 # ------------------------------------------------------------------------------------------------------- units
+
+
+def test_what_is_measured_may_have_a_device_of_its_own(tmp_path, source):
+    lab = lab_in(tmp_path, source, device="cuda:0", measured_on="cpu")
+    devices = {kind: lab.unit(kind, source, UNI, Settings(), 0).device for kind in KINDS}
+    assert {kind for kind, device in devices.items() if device == "cpu"} == {"long", "timed", "picture"}
 
 
 def test_a_key_tells_units_apart_and_forgets_the_place(tmp_path, source):
@@ -176,7 +190,7 @@ def test_threads_share_a_device(tmp_path, source, monkeypatch):
     done = []
     monkeypatch.setattr("vitalrank.paper.scheduling.perform", lambda unit, *_: done.append(unit.key) or {"value": 1.0})
     monkeypatch.setattr("vitalrank.paper.scheduling.warm_up", lambda *_: None)
-    lab = lab_in(tmp_path, source)
+    lab = lab_in(tmp_path, source, device="cuda:0")
     units = lab.trials(source, UNI)
     assert achieve([Goal(units), Goal(units)], lab.store, Crew(3, "cuda", None, None))
     assert sorted(done) == sorted(unit.key for unit in units)

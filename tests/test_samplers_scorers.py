@@ -9,6 +9,7 @@ import vitalrank as vr
 from sampler_calls import assert_equal, call
 from sampler_cases import VARIANTS, WORLD, World, make_log
 from vitalrank.samplers import AOBPR, PRIS
+from vitalrank.samplers.arrays import arrays_of
 
 
 @pytest.mark.parametrize("name", ["aobpr", "pris"])
@@ -69,3 +70,18 @@ def test_refresh_says_how_long_a_sorting_or_a_grouping_lasts(name, sampler):
 def test_the_log_may_hold_users_without_rows():
     log = make_log([[], [], [0]], 3)
     assert vr.Uniform().bind(log)(users=[0, 1], positives=[0, 0]).ids.shape == (2, 1)
+
+
+@pytest.mark.parametrize(("name", "built"), [("aobpr", "_order"), ("pris-few", "_groups")])
+def test_what_is_renewed_stays_where_it_is(name, built):
+    """A step that was captured on a GPU goes on reading the same place."""
+    bound = VARIANTS[name].bind(WORLD.log)
+    call(name, "numpy", WORLD, bound, step=0)
+    first = np.atleast_1d(getattr(bound, built)[0])
+    before = first.copy()
+    bound.reset()
+    bound.renew(arrays_of(WORLD.table), FLIPPED.table, 1, len(WORLD.users))
+    assert np.shares_memory(first, getattr(bound, built)[0])
+    assert (first != before).any()
+    fresh = call(name, "numpy", FLIPPED, VARIANTS[name].bind(WORLD.log), step=1)
+    assert_equal(call(name, "numpy", FLIPPED, bound, step=1), fresh)

@@ -21,6 +21,7 @@ from vitalrank.tuning.results import Settings
 
 SEARCH_SEED_RUN = 0  # the seed of every trial
 LONG_SEED = 0
+MEASURED = ("long", "timed", "picture")  # kinds of units that may run on a device of their own
 LENGTHS = ("epochs", "patience", "valid_every")  # of a run; each kind has its own
 
 
@@ -85,7 +86,8 @@ class Lab:
             sampler=dict(settings.sampler),
             training={**training, **settings.training},
         )
-        return Unit(kind, source, contender, full, seed, here.protocol, here.device)
+        device = here.measured_on or here.device if kind in MEASURED else here.device
+        return Unit(kind, source, contender, full, seed, here.protocol, device)
 
     def hunt(self, source: Source, contender: Contender) -> Hunt:
         """The search of a contender on a log."""

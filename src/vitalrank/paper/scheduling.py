@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
@@ -72,6 +72,8 @@ def achieve(goals: Iterable[Goal], store: Store, crew: Crew, tell: Tell | None =
         queue.add(goal)
     if not queue.waiting:
         return True
+    if all(unit.device == "cpu" for *_, unit in queue.waiting):
+        crew = replace(crew, device="cpu")
     if crew.workers == 1 and crew.device == "cpu":
         return _alone(queue, store, crew)
     return _together(queue, store, crew)

@@ -41,6 +41,8 @@ class StudySettings:
         Runs of each setting of Table 5 and of the variations.
     long_epochs, timed_epochs
         Epochs of the runs that count tries, and of those that are timed.
+    measured_on
+        Where the runs are trained that are timed, counted epoch by epoch or pictured; None: where the others are.
     device, workers, timed_workers
         Where to train; runs side by side (processes on the CPU, threads on a GPU), and while time is measured.
     budget_seconds, timed_share
@@ -76,6 +78,7 @@ class StudySettings:
     variation_seeds: int = 3
     long_epochs: int = 150
     timed_epochs: int = 30
+    measured_on: str | None = None
     device: str = "cpu"
     workers: int = 1
     timed_workers: int = 1
