@@ -93,6 +93,14 @@ def test_who_has_seen_everything_moves_nothing():
         np.testing.assert_array_equal(table, before[name])
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_number_that_is_none_is_noticed(log, value):
+    engine = GpuEngine(log, bound_to(log, "uni"), TrainConfig(), 4, False, GPU)
+    assert engine.is_finite()
+    engine.items[3, 1] = value
+    assert not engine.is_finite()
+
+
 def test_state_goes_out_and_comes_back(log):
     config = TrainConfig(batch=16, seed=3)
     whole = GpuEngine(log, bound_to(log, "uni"), config, 4, False, GPU)

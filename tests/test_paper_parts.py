@@ -116,7 +116,7 @@ def test_costly_samplers_may_have_fewer_trials(tmp_path, source):
 def test_what_is_measured_may_have_a_device_of_its_own(tmp_path, source):
     lab = lab_in(tmp_path, source, device="cuda:0", measured_on="cpu")
     devices = {kind: lab.unit(kind, source, UNI, Settings(), 0).device for kind in KINDS}
-    assert {kind for kind, device in devices.items() if device == "cpu"} == {"long", "timed", "picture"}
+    assert {kind for kind, device in devices.items() if device == "cpu"} == {"long", "timed", "picture", "sized"}
 
 
 def test_a_key_tells_units_apart_and_forgets_the_place(tmp_path, source):

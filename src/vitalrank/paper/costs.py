@@ -51,7 +51,6 @@ def seconds_per_epoch(lab: Lab) -> Data:
                     "label": contender.label,
                     "beyond": contender.beyond,
                     "seconds": float(np.mean(told[1:] or told)),
-                    "whole_training": _seconds_of_epochs(lab.outcomes(source, contender)),
                 }
         base = rows.get("uni")
         for row in rows.values():
@@ -81,7 +80,7 @@ def buffer_goals(lab: Lab) -> list[Goal]:
 
 def _sized(lab: Lab, source: Source, contender: Contender, size: int) -> list[Unit]:
     seeds = range(min(lab.settings.buffer_seeds, lab.settings.seeds))
-    units = [lab.varied("final", source, contender, seed, kappa=size) for seed in seeds]
+    units = [lab.varied("sized", source, contender, seed, kappa=size) for seed in seeds]
     return [unit for unit in units if unit is not None]
 
 

@@ -21,7 +21,7 @@ from vitalrank.tuning.results import Settings
 
 SEARCH_SEED_RUN = 0  # the seed of every trial
 LONG_SEED = 0
-MEASURED = ("long", "timed", "picture")  # kinds of units that may run on a device of their own
+MEASURED = ("long", "timed", "picture", "sized")  # kinds of units that may run on a device of their own
 LENGTHS = ("epochs", "patience", "valid_every")  # of a run; each kind has its own
 
 

@@ -217,22 +217,15 @@ def seconds_per_epoch(data: Data) -> str:
             theirs = published(RELATIVE_TIME, log).get(name)
             times = "" if row is None or row["relative"] is None else f" ({row['relative']:.2f}x)"
             cells.append(GAP if row is None else seconds_text(row["seconds"]) + times)
-            cells.append(_whole_training(found, name))
             cells.append(GAP if theirs is None else f"{theirs:.2f}x")
-        if any(cell != GAP for cell in cells[::3]):
+        if any(cell != GAP for cell in cells[::2]):
             rows.append([CONTENDERS[name].label, *cells])
-    header = ["sampler", *(text for log in data["logs"] for text in (f"{log}, seconds", "whole training", "paper"))]
+    header = ["sampler", *(text for log in data["logs"] for text in (f"{log}, seconds", "paper"))]
     note = (
         f"Seconds: mean of the first {data['epochs']} epochs but one, {data['workers']} run(s) side by side, with "
-        "tuned settings. Whole training: mean of all epochs of the runs of Table 2, beside other runs and counted."
+        "tuned settings."
     )
     return f"{pipe_table(header, rows)}\n\n{note}"
-
-
-def _whole_training(rows: Data, name: str) -> str:
-    """Seconds of an epoch over whole trainings, in multiples of Uniform's."""
-    found, base = (rows.get(which, {}).get("whole_training") for which in (name, "uni"))
-    return GAP if not found or not base else f"{found['mean'] / base['mean']:.2f}x"
 
 
 def by_buffer(data: Data) -> str:

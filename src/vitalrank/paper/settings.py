@@ -42,7 +42,7 @@ class StudySettings:
     long_epochs, timed_epochs
         Epochs of the runs that count tries, and of those that are timed.
     measured_on
-        Where the runs are trained that are timed, counted epoch by epoch or pictured; None: where the others are.
+        Where the runs of Tables 3 to 5 and of Figure 3 are trained; None: where the others are.
     device, workers, timed_workers
         Where to train; runs side by side (processes on the CPU, threads on a GPU), and while time is measured.
     budget_seconds, timed_share

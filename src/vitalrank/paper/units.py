@@ -36,8 +36,8 @@ class Unit:
     """One training.
 
     ``kind`` says what is wanted of it: a ``trial`` or ``runoff`` its value on valid, a ``final`` what it scores on
-    test, a ``long`` one its tries epoch by epoch, a ``timed`` one its seconds, a ``picture`` its item vectors in the
-    plane.
+    test, and so a ``sized`` one with another buffer, a ``long`` one its tries epoch by epoch, a ``timed`` one its
+    seconds, a ``picture`` its item vectors in the plane.
     """
 
     kind: str
@@ -181,6 +181,7 @@ KINDS: dict[str, Callable[[Unit, Entry, Path, Watch, int | None], Result]] = {
     "final": _final,
     "long": _long,
     "picture": _picture,
+    "sized": _final,
     "timed": _timed,
 }
 
