@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import vitalrank as vr
-from sampler_calls import assert_equal, call
+from sampler_calls import assert_equal, call, world_of
 from sampler_cases import VARIANTS, WORLD, World, make_log
 from vitalrank.samplers import AOBPR, PRIS
 from vitalrank.samplers.arrays import arrays_of
@@ -85,3 +85,12 @@ def test_what_is_renewed_stays_where_it_is(name, built):
     assert (first != before).any()
     fresh = call(name, "numpy", FLIPPED, VARIANTS[name].bind(WORLD.log), step=1)
     assert_equal(call(name, "numpy", FLIPPED, bound, step=1), fresh)
+
+
+@pytest.mark.parametrize("name", ["aobpr", "pris-few"])
+def test_what_was_built_for_one_device_does_not_serve_another(name):
+    world = world_of("gpu")
+    bound = VARIANTS[name].bind(world.log, seed=1)
+    here, there, back = (call(name, path, world, bound, step=0) for path in ("numpy", "gpu", "numpy"))
+    np.testing.assert_array_equal(there.ids, here.ids)
+    assert_equal(back, here)

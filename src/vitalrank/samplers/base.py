@@ -272,14 +272,6 @@ class BoundSampler(ABC):
         return np.log(np.where(self.seen.open > 0, np.maximum(left, 1e-300), 1.0))
 
 
-def written_over(old: Any, new: Any) -> Any:
-    """``new``, in the place of ``old`` where it fits there: a captured graph goes on reading the old place."""
-    if type(old) is not type(new) or old.shape != new.shape or old.device != new.device:
-        return new
-    old[...] = new
-    return old
-
-
 def log_share(log_weights: Any, log_open: Any, batch: Batch, ids: Any) -> Any:
     """Log of each id's share of the weight that is open to its user; 0 where there was none to draw."""  # (B, k)
     arrays = batch.arrays

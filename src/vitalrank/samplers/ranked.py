@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from vitalrank.kernels import cpu
 from vitalrank.samplers.arrays import Arrays
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, written_over
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
 from vitalrank.samplers.checks import check_count, check_positive
+from vitalrank.samplers.renewing import Renewing, written_over
 
 _CELLS = 1 << 24  # scores of one block of the exact variant
 
@@ -90,20 +91,15 @@ class BoundExactRank(BoundSampler):
         arrays.kernels.pick_open_rank(scores, pool, self.scale, seen, counter, batch.users[part], ids[part])
 
 
-class BoundRanked(BoundExactRank):
+class BoundRanked(Renewing, BoundExactRank):
     """Ranks along single factors, from a sorting that is renewed now and then; a scorer alone is ranked in full."""
 
     is_steady = True
-    renews = True
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._built: int | None = None
         self._order: Any = np.zeros((0, 0), np.int32)  # (d, m)
         self._spread: Any = np.zeros(0)  # (d,)
-
-    def reset(self) -> None:
-        self._built = None
 
     def _draw(self, batch: Batch) -> Draw:
         if not batch.has_vectors:
@@ -117,21 +113,16 @@ class BoundRanked(BoundExactRank):
             )
         return Draw(ids, *arrays.drawn(ids, each=1))
 
-    def renew(self, arrays: Arrays, table: Any, step: int, draws: int) -> None:
-        """Sort the factors if the last sorting is too old, of a later step, or of another width."""
-        if not len(self.pool):
-            return
+    def _every(self, draws: int) -> int:
         size = max(len(self.pool), 2)
-        every = self.settings.refresh or max(1, round(size * math.log(size) / max(draws, 1)))
-        age = None if self._built is None else step - self._built
-        if age is not None and 0 <= age < every and len(self._spread) == table.shape[1]:
-            return
+        return self.settings.refresh or max(1, round(size * math.log(size) / max(draws, 1)))
+
+    def _build(self, arrays: Arrays, table: Any, step: int) -> None:
         pool = arrays.hold(self.pool)
         columns = table[pool].T  # (d, m)
         self._order = written_over(self._order, arrays.cast(pool[arrays.ascending(-columns)], np.int32))
         apart = arrays.cast(columns, np.float64)
         self._spread = written_over(self._spread, ((apart - apart.mean(1)[:, None]) ** 2).mean(1) ** 0.5)
-        self._built = step
 
     def law(self, query: NDArray[np.float32], table: NDArray[np.float32]) -> NDArray[np.float64]:
         """Probability of every item for one query, before seen items are left out."""  # (n,)

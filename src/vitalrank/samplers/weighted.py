@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from vitalrank.errors import SettingError
 from vitalrank.samplers.arrays import Arrays
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share, written_over
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share
 from vitalrank.samplers.catalogue import weighted_law
 from vitalrank.samplers.checks import check_count, check_number
+from vitalrank.samplers.renewing import Renewing, written_over
 
 _ROUNDS = 10  # of k-means
 
@@ -174,18 +175,12 @@ class BoundWeighted(BoundSampler):
         return Draw(ids, batch.arrays.cast(weights, np.float32), batch.arrays.cast(drawn.sum(1), np.int32), log_q)
 
 
-class BoundClustered(BoundWeighted):
+class BoundClustered(Renewing, BoundWeighted):
     """PRIS's cluster proposal, grouped anew each epoch."""
-
-    renews = True
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._built: int | None = None
         self._groups: tuple[Any, ...] = (None,) * 5  # centers, owners, members, where each begins, their running mass
-
-    def reset(self) -> None:
-        self._built = None
 
     def _propose(self, batch: Batch) -> tuple[Any, Any]:
         if not batch.has_vectors:
@@ -200,19 +195,16 @@ class BoundClustered(BoundWeighted):
             )
         return ids, log_q
 
-    def renew(self, arrays: Arrays, table: Any, step: int, draws: int) -> None:
-        """Group the items if the last groups are too old, or of a later step."""
-        every = self.settings.refresh or math.ceil(len(self.train) / max(draws, 1))
-        if self._built is not None and 0 <= step - self._built < every:
-            return
-        self._built = step
+    def _every(self, draws: int) -> int:
+        return self.settings.refresh or math.ceil(len(self.train) / max(draws, 1))
+
+    def _build(self, arrays: Arrays, table: Any, step: int) -> None:
         owner = np.full(self.train.n_items, -1, np.int32)
         pool = self.pool.astype(np.int32)
-        clusters = min(self.settings.clusters, max(len(pool), 1))
-        if len(pool):
-            centers = arrays.kernels.cluster(table, pool, clusters, _ROUNDS, self.seed, step, owner)
-            members = pool[np.argsort(owner[pool], kind="stable")]
-            starts = np.searchsorted(owner[members], np.arange(clusters + 1))
-            running = np.concatenate([[0.0], np.cumsum(self.weights[members], dtype=np.float64)])
-            anew = (centers, *map(arrays.place, (owner, members, starts, running)))
-            self._groups = tuple(map(written_over, self._groups, anew))
+        clusters = min(self.settings.clusters, len(pool))
+        centers = arrays.kernels.cluster(table, pool, clusters, _ROUNDS, self.seed, step, owner)
+        members = pool[np.argsort(owner[pool], kind="stable")]
+        starts = np.searchsorted(owner[members], np.arange(clusters + 1))
+        running = np.concatenate([[0.0], np.cumsum(self.weights[members], dtype=np.float64)])
+        anew = (centers, *map(arrays.place, (owner, members, starts, running)))
+        self._groups = tuple(map(written_over, self._groups, anew))
