@@ -11,6 +11,7 @@ import pytest
 import vitalrank as vr
 from vitalrank.datasets import write_log
 from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.costs import _sized
 from vitalrank.paper.lab import Lab
 from vitalrank.paper.logs import Source
 from vitalrank.paper.registry import EXPERIMENTS, find_experiments
@@ -192,6 +193,7 @@ def test_a_finished_study_runs_nothing_again(study, tmp_path):
 def test_units_are_shared_between_experiments(study):
     lab = study[0]
     source, ours = lab.sources[0], CONTENDERS["vins"]
-    kappa = lab.finals(source, ours)[0].sampler.kappa
-    assert lab.varied("final", source, ours, 0, kappa=kappa).key == lab.finals(source, ours)[0].key
-    assert lab.varied("final", source, ours, 0, kappa=8).key != lab.finals(source, ours)[0].key
+    final = lab.finals(source, ours)[0]
+    tuned, other = (_sized(lab, source, ours, size)[0].key for size in (final.sampler.kappa, final.sampler.kappa + 1))
+    assert tuned == final.key
+    assert other != final.key

@@ -272,6 +272,12 @@ def claim(text):
     return next(one for one in CLAIMS if text in one.text)
 
 
+@pytest.mark.parametrize(("sd", "held"), [(0.01, True), (0.09, False), (None, True)])
+def test_a_correlation_must_be_more_than_its_runs_differ(sd, held):
+    found = {"uni": {"norm_correlation": {"mean": 0.04, "sd": sd, "runs": 1 if sd is None else 5}}}
+    assert claim("larger norms").findings({"figure3": {"logs": {"a": found}}})[0].held == held
+
+
 def test_a_gain_must_be_more_than_luck():
     def table(gain, p):
         found = {"ours_against": {"lfm-w": {"relative": {"ndcg@10": gain}, "p": p}}}

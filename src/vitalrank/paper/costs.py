@@ -80,7 +80,8 @@ def buffer_goals(lab: Lab) -> list[Goal]:
 
 def _sized(lab: Lab, source: Source, contender: Contender, size: int) -> list[Unit]:
     seeds = range(min(lab.settings.buffer_seeds, lab.settings.seeds))
-    units = [lab.varied("sized", source, contender, seed, kappa=size) for seed in seeds]
+    kind = "sized" if lab.settings.measured_on else "final"  # the tuned size is a run of Table 2, unless apart from it
+    units = [lab.varied(kind, source, contender, seed, kappa=size) for seed in seeds]
     return [unit for unit in units if unit is not None]
 
 
