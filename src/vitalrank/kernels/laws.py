@@ -30,18 +30,21 @@ class Law(NamedTuple):
     shots: int
 
 
-SIEVE_WORDS = 8  # 512 bits a user: one cache line
+SIEVE_WORDS = 8  # of 64 bits for each user; and one more for every
+SIEVE_SHARE = 2  # items that he has seen, so that few bits are set whoever asks
+SIEVE_HASH = 0x9E3779B1
 
 
 class Seen(NamedTuple):
     """What each user has already touched, and how many items of the pool that leaves open.
 
-    The sieve answers most questions alone: bit ``item % 512`` of a user's line is set if he may have seen it.
+    The sieve answers most questions alone. A user's words follow those of the users before him, so that their place
+    is known from ``indptr``; his bit ``(item * SIEVE_HASH % 2**32) * bits // 2**32`` is set if he may have seen it.
     """
 
     indptr: NDArray[np.int64]  # (U + 1,)
     items: NDArray[np.int32]  # (N,) sorted within a user
-    sieve: NDArray[np.uint64]  # (U, SIEVE_WORDS)
+    sieve: NDArray[np.uint64]  # (W,)
     open: NDArray[np.int32]  # (U,)
 
 

@@ -259,6 +259,6 @@ def _bytes_needed(train: Interactions, width: int, config: TrainConfig) -> int:
     """What the engine keeps on the device."""
     slots = OPTIMIZERS[config.optimizer].slots
     a_row = 4 * width * (1 + slots) + 12  # values and moments, who touched it last
-    a_positive = 8 + 13 + 4  # user and item, what was seen of it, the sampler's sorted row
+    a_positive = 8 + 13 + 4 + 4  # user and item, what was seen of it, the sampler's sorted row and sieve
     a_user = 8 + 64 + 4  # the sampler's row start, sieve and number of open items
     return (train.n_users + train.n_items) * a_row + len(train) * a_positive + train.n_users * a_user

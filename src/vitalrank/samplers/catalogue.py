@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.laws import SIEVE_WORDS, Law, Seen
-from vitalrank.memory import large_zeros
+from vitalrank.kernels.cpu.sieves import new_sieve
+from vitalrank.kernels.laws import Law, Seen
 
 
 def pool_of(n_items: int, allowed: ArrayLike | None) -> NDArray[np.int64]:
@@ -92,14 +92,7 @@ def seen_by(train: Interactions, pool: NDArray[np.int64]) -> Seen:
     inside = np.zeros(train.n_items, np.int32)
     inside[pool] = 1
     taken = row_sums(indptr, inside[items])
-    return Seen(indptr, items, _sieve(train), (len(pool) - taken).astype(np.int32))
-
-
-def _sieve(train: Interactions) -> NDArray[np.uint64]:
-    bits = large_zeros((train.n_users, SIEVE_WORDS), np.uint64)
-    word = train.users.astype(np.int64) * SIEVE_WORDS + (train.items >> 6) % SIEVE_WORDS
-    np.bitwise_or.at(bits.reshape(-1), word, np.uint64(1) << (train.items & 63).astype(np.uint64))
-    return bits
+    return Seen(indptr, items, new_sieve(indptr, items), (len(pool) - taken).astype(np.int32))
 
 
 def row_sums(indptr: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from vitalrank.kernels.cpu.proposing import (
     FAST,
     PATIENCE,
     ask_for_sieve,
+    ask_for_user,
     dot,
     is_seen,
     limit_sample,
@@ -22,6 +23,7 @@ from vitalrank.kernels.cpu.proposing import (
     propose,
     sample,
 )  # fmt: skip
+from vitalrank.kernels.cpu.sieves import ask_for_bit
 from vitalrank.kernels.rng import INNER, LEAN, PAIRS, PROPOSE, RANK, STREAMS, fine_unit, philox
 
 _AHEAD = 8  # rows asked for before they are needed
@@ -48,20 +50,27 @@ def _candidates(
     begin: Any, end: Any, law: Any, seen: Any, counter: Any, users: Any, positives: Any, first: Any, turns: Any,
     words: Any, shots: Any, ids: Any,
 ) -> None:  # fmt: skip
-    for r in range(begin, min(begin + _AHEAD, end)):
-        ask_for_sieve(seen, users, r)
+    is_one = ids.shape[2] == 1 and law.shots == 0  # most rows look at one bit of the sieve then
+    if not is_one:
+        for r in range(begin, min(begin + _AHEAD, end)):
+            ask_for_sieve(seen, users, r)
     for top in range(begin, end, _ROWS):
         bottom = min(top + _ROWS, end)
+        if is_one:
+            for r in range(top, bottom):
+                ask_for_user(seen, users[r])
         for c in range(ids.shape[1]):
             _first_words(top, bottom, counter, first + c, words)
+            if law.shots == 0:
+                _first_items(top, bottom, law, seen, users, positives, words, turns, ids, c)
             for r in range(top, bottom):
-                if c == 0:
+                if c == 0 and not is_one:
                     ask_for_sieve(seen, users, r + _AHEAD)
                 if seen.open[users[r]] == 0:
                     ids[r, c] = -1
                     continue
                 place = place_of(counter, r, PROPOSE, first + c)
-                _fill_row(law, seen, users[r], positives[r], place, words[:, r - top], shots, turns[r], ids[r], c)
+                _fill_row(law, seen, users[r], positives[r], place, shots, turns[r], ids[r], c)
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -74,14 +83,22 @@ def _first_words(begin: Any, end: Any, counter: Any, index: Any, words: Any) -> 
 
 
 @njit(inline="always", cache=True, **LEAN)
-def _fill_row(
-    law: Any, seen: Any, user: Any, item: Any, place: Any, words: Any, shots: Any, turns: Any, ids: Any, c: Any
+def _first_items(
+    begin: Any, end: Any, law: Any, seen: Any, users: Any, positives: Any, words: Any, turns: Any, ids: Any, c: Any
 ) -> None:
+    """What turn 0 draws for each row, seen or not, and a look ahead at the bit that tells."""
+    for r in range(begin, end):
+        if turns[r, c] == 0:
+            ids[r, c, 0] = limit_sample(law, positives[r], words[0, r - begin], words[1, r - begin])
+            ask_for_bit(seen, users[r], ids[r, c, 0])
+
+
+@njit(inline="always", cache=True, **LEAN)
+def _fill_row(law: Any, seen: Any, user: Any, item: Any, place: Any, shots: Any, turns: Any, ids: Any, c: Any) -> None:
     turn = turns[c]
     done = 0
     patience = PATIENCE
-    if turn == 0 and law.shots == 0:
-        ids[c, 0] = limit_sample(law, item, words[0], words[1])
+    if turn == 0 and law.shots == 0:  # the first item is there already
         turn = 1
         patience -= 1
         done = 0 if is_seen(seen, user, ids[c, 0]) else 1

@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from vitalrank.kernels.cpu.machine import lowest_bit, prefetch_line, prefetch_row
-from vitalrank.kernels.laws import SIEVE_WORDS
+from vitalrank.kernels.cpu.machine import lowest_bit, prefetch_line
+from vitalrank.kernels.cpu.sieves import ask_for_words, may_be_seen
 from vitalrank.kernels.rng import (
     INNER,
     LEAN,
@@ -32,8 +32,6 @@ PATIENCE = 64
 
 _AHEAD = 8  # rows
 _INDEX, _ITEM = 8, 4  # bytes
-_LINE = 16  # items of a cache line
-_LISTED = 16 * _LINE  # seen items asked for; who has seen more pays for his search
 
 
 @njit(cache=True, fastmath=FAST, **INNER)
@@ -45,11 +43,10 @@ def dot(left: Any, row: Any, right: Any, other: Any) -> Any:
     return total
 
 
-@njit(inline="always", cache=True, **LEAN)
+@njit(cache=True, **INNER)
 def is_seen(seen: Any, user: Any, item: Any) -> Any:
     """Whether the user has touched the item."""
-    word = seen.sieve[user, (item >> 6) & (SIEVE_WORDS - 1)]
-    if (word >> np.uint64(item & 63)) & np.uint64(1) == 0:
+    if not may_be_seen(seen, user, item):
         return False
     start = seen.indptr[user]
     size = seen.indptr[user + 1] - start
@@ -62,21 +59,19 @@ def is_seen(seen: Any, user: Any, item: Any) -> Any:
 
 @njit(inline="always", cache=True, **LEAN)
 def ask_for_sieve(seen: Any, users: Any, r: Any) -> None:
-    """Start loading the sieve of the user of row ``r``."""
+    """Start loading the sieve of the user of row ``r``; where a later user's begins, a little sooner."""
+    if r + _AHEAD < len(users):
+        prefetch_line(seen.indptr, users[r + _AHEAD] * _INDEX)
     if r < len(users):
-        prefetch_row(seen.sieve, users[r])
+        ask_for_words(seen, users[r])
         prefetch_line(seen.open, users[r] * _ITEM)
 
 
 @njit(inline="always", cache=True, **LEAN)
-def ask_for_list(seen: Any, users: Any, r: Any) -> None:
-    """Start loading the items that the user of row ``r`` has seen; where a later user's begin, a little sooner."""
-    if r + _AHEAD < len(users):
-        prefetch_line(seen.indptr, users[r + _AHEAD] * _INDEX)
-    if r < len(users):
-        start, stop = seen.indptr[users[r]], seen.indptr[users[r] + 1]
-        for item in range(start, min(stop, start + _LISTED), _LINE):
-            prefetch_line(seen.items, item * _ITEM)
+def ask_for_user(seen: Any, user: Any) -> None:
+    """Start loading what leads to the sieve of a user."""
+    prefetch_line(seen.indptr, user * _INDEX)
+    prefetch_line(seen.open, user * _ITEM)
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -100,7 +95,7 @@ def new_shots() -> Shots:
     return Shots(new_words(), np.empty(PAIRS, np.int64), np.empty(PAIRS, np.float32), np.empty(1, np.uint64))
 
 
-@njit(inline="always", cache=True, **LEAN)
+@njit(cache=True, **INNER)
 def load_shots(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> None:
     """Load the shots around ``turn``, and judge them all at once: that is quicker than one by one until a hit."""
     fill(shots.words, place, turn)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vitalrank.kernels.cpu.machine import prefetch_row
 from vitalrank.kernels.cpu.parts import in_parts
-from vitalrank.kernels.cpu.proposing import FAST, PATIENCE, Shots, ask_for_list, ask_for_sieve, dot, place_of, propose
+from vitalrank.kernels.cpu.proposing import FAST, PATIENCE, Shots, ask_for_sieve, dot, place_of, propose
 from vitalrank.kernels.rng import LANES, LEAN, PAIRS, PROPOSE
 
 _AHEAD = 8  # rows asked for before they are needed
@@ -122,7 +122,6 @@ def _search_all(
 @njit(inline="always", cache=True, **LEAN)
 def _ask_for(seen: Any, users: Any, table: Any, positives: Any, b: Any) -> None:
     ask_for_sieve(seen, users, b)
-    ask_for_list(seen, users, b)
     prefetch_row(table, positives[b])
 
 

@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
     indptr: Tensor  # (U + 1,)
     items: Tensor  # (N,)
-    sieve: Tensor  # (U, SIEVE_WORDS), the bits of an unsigned word
+    sieve: Tensor  # (W,) the bits of an unsigned word
     open: Tensor  # (U,)
 
 

@@ -15,11 +15,11 @@ from vitalrank.kernels import rng
 from vitalrank.kernels.cpu import proposing as cpu
 from vitalrank.kernels.gpu.laws import Law
 from vitalrank.kernels.gpu.words import below, fine_unit, pair, unit, words
-from vitalrank.kernels.laws import SIEVE_WORDS
+from vitalrank.kernels.laws import SIEVE_HASH, SIEVE_SHARE, SIEVE_WORDS
 
 PATIENCE = tl.constexpr(cpu.PATIENCE)
 RESCUE = tl.constexpr(rng.RESCUE)
-WORDS = tl.constexpr(SIEVE_WORDS)
+WORDS, SHARE, HASH = tl.constexpr(SIEVE_WORDS), tl.constexpr(SIEVE_SHARE), tl.constexpr(SIEVE_HASH)
 _LEAST_TURNS = 32  # a turn for each lane of a warp
 
 
@@ -79,11 +79,15 @@ def is_seen(seen: tl.tensor, user: tl.tensor, items: tl.tensor, asked: tl.tensor
 @triton.jit
 def are_seen(seen: tl.tensor, users: tl.tensor, items: tl.tensor, asked: tl.tensor) -> Any:
     """Which of the items asked for the users have touched, one each."""  # (T,)
-    word = tl.load(seen.sieve + users * WORDS + (items >> 6) % WORDS, mask=asked, other=0)
-    maybe = asked & (((word >> (items & 63).to(tl.int64)) & 1) != 0)
+    place = tl.load(seen.indptr + users, mask=asked, other=0)
+    end = tl.load(seen.indptr + users + 1, mask=asked, other=0)
+    begin = place // SHARE + users * WORDS
+    bits = (end // SHARE + (users + 1) * WORDS - begin) * 64
+    bit = below(items.to(tl.uint32) * HASH, bits)
+    word = tl.load(seen.sieve + begin + (bit >> 6), mask=asked, other=0)
+    maybe = asked & (((word >> (bit & 63)) & 1) != 0)
     if count(maybe) > 0:
-        place = tl.load(seen.indptr + users, mask=maybe, other=0)
-        size = tl.load(seen.indptr + users + 1, mask=maybe, other=0) - place
+        size = tl.where(maybe, end - place, 0)
         longest = tl.max(size, axis=0)
         while longest > 1:  # a shorter row's search stands still once it is done
             half = size >> 1
