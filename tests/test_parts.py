@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -45,6 +46,17 @@ def test_an_error_comes_through_after_the_others_are_done(failing):
     with pytest.raises(ValueError, match=str(failing)):
         at_once(*(lambda number=number: work(number) for number in range(3)))
     assert sorted(done) == [number for number in range(3) if number != failing]
+
+
+def test_threads_that_sleep_are_woken():
+    def slowly(number):
+        time.sleep(0.02)  # longer than anybody watches
+        return number
+
+    for _ in range(3):
+        assert at_once(*(lambda number=number: slowly(number) for number in range(3))) == [0, 1, 2]
+        time.sleep(0.02)
+        assert at_once(lambda: 1, lambda: slowly(2), lambda: 3) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("parts_", [1, 2, 4])

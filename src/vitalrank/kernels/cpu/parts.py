@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import cache, partial
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from vitalrank.kernels.cpu.helpers import Task, helper_of
 from vitalrank.kernels.cpu.machine import add_one, give_way, peek
 from vitalrank.kernels.rng import INNER
 
@@ -64,17 +64,18 @@ def at_once(*works: Callable[[], Any], give_up: Callable[[], None] | None = None
     >>> at_once(lambda: 1, lambda: 2)
     [1, 2]
     """
-    others: list[Future[Any]] = []
+    others: list[Task] = []
     try:
         with _asking:  # in one order at all helpers: pieces that meet would wait for each other forever
-            others += [_helper(os.getpid(), number).submit(work) for number, work in enumerate(works[1:])]
+            others += [helper_of(os.getpid(), number).ask(work) for number, work in enumerate(works[1:])]
         mine = [work() for work in works[:1]]
     except BaseException:
         if give_up is not None:
             give_up()
         raise
     finally:
-        wait(others)
+        for other in others:
+            other.wait()
     return mine + [other.result() for other in others]
 
 
@@ -112,9 +113,3 @@ def share_of(rows: Any, part: Any, parts: Any) -> Any:
     """Where the part-th of so many parts of the rows begins and ends."""
     size = _ROWS * ((rows + _ROWS * parts - 1) // (_ROWS * parts))
     return min(part * size, rows), min((part + 1) * size, rows)
-
-
-@cache
-def _helper(process: int, number: int) -> ThreadPoolExecutor:
-    """One thread that does what it is asked; a forked process has none of its parent's, and needs its own."""
-    return ThreadPoolExecutor(1, thread_name_prefix="vitalrank")
