@@ -1,13 +1,15 @@
 """Does the sampler pay more where the model costs more? MF, FPMC and MARank under four samplers on real sequences.
 
     python benchmarks/models.py --data FOLDER [--device cuda] [--workers 8] [--budget-seconds 360]
-    python benchmarks/models.py --summary      # the table of the runs saved so far
+    python benchmarks/models.py --data FOLDER --pace       # seconds of each winner to its best epoch, alone
+    python benchmarks/models.py --summary                  # the table of the runs saved so far
 
 Protocol: k-core on both sides (10; 5 for steam and amazon-games), test = last ceil(20 %) of each user, valid = last
-10 % of the rest. Seed 0 tries the settings of GRID; the best by valid are run with the other seeds; the best epoch by
-valid is kept and test is read once. One line of JSON per run is appended to models.jsonl, so that a search that was
-stopped goes on where it was. Runs side by side share the machine, so their seconds are for comparing samplers under
-one model, not machines.
+10 % of the rest. Seed 0 tries the settings of GRID; the two best by valid are run with the other seeds, and the best
+mean wins; the best epoch by valid is kept and test is read once. One line of JSON per run is appended to
+models.jsonl, so that a search that was stopped goes on where it was. Runs side by side share the machine and their
+seconds depend on each other; so ``--pace`` trains each winner again alone, for as many epochs as its seeds took to
+their best on average, and the table has those seconds.
 """
 
 from __future__ import annotations
@@ -37,15 +39,19 @@ CORE = {"steam": 5, "amazon-games": 5}
 LOGS = ("ml-100k", "steam", "amazon-games", "yelp")
 # Learning rate, batch (None: by the size of the log) and L2 weight, each of the last in turn.
 GRID = {
-    "MARank": settings((0.003, None), (2e-2, 6e-2, 1.2e-1)),
+    "MARank": settings((0.003, None), (2e-2, 3.5e-2, 6e-2, 1.2e-1)),
     "FPMC": settings((0.003, None), (2e-2, 6e-2, 1.2e-1)),
     "MF": settings((0.003, None), (3e-2, 6e-2, 1.2e-1)),
 }
 SAMPLERS = {"VINS": "VINS", "Uni": "Uniform", "LFM-W": "LFMW", "DNS": "DNS"}
+# MARank is asked how long VINS and LFM-W take, so both may also have another margin than 1.
+MARGINS = {("MARank", sampler): settings((0.003, None), (3.5e-2, 6e-2)) for sampler in ("VINS", "LFM-W")}
 # What is asked first: VINS against uniform and WARP, where the model is costly.
 ORDER = [(model, samplers) for samplers in (("VINS", "Uni", "LFM-W"), ("DNS",)) for model in GRID]
+FINALISTS = 2
 FITTING = {"epochs": 200, "patience": 5, "valid_every": 3, "progress": False}
-_JOB = ("log", "model", "sampler", "training", "seed")
+_JOB = ("log", "model", "sampler", "options", "training", "seed")
+_TRIED = ("options", "training")  # of the sampler, and of the steps
 
 
 # ---------------------------------------------------------------------------------------------------- one run
@@ -97,7 +103,7 @@ def run(folder: str, device: str, threads: int, end: float, job: Run) -> Run:
 
     warm(job["model"], job["sampler"], device)
     train, valid, test = parts(folder, job["log"])
-    sampler = getattr(vr, SAMPLERS[job["sampler"]])()
+    sampler = getattr(vr, SAMPLERS[job["sampler"]])(**job["options"])
     timed = Timed(sampler) if device == "cpu" else sampler  # on a GPU nobody waits for the sampler
     options = {**FITTING, **job["training"], "seed": job["seed"], "device": device, "threads": threads}
     model = getattr(vr, job["model"])()
@@ -112,6 +118,7 @@ def run(folder: str, device: str, threads: int, end: float, job: Run) -> Run:
         "cut": history.stopped == "callback",
         "best_epoch": best,
         "epochs": len(history),
+        "seconds": round(sum(seconds), 3),
         "seconds_to_best": round(sum(seconds[:best]), 3),
         "seconds_per_epoch": round(float(np.median(seconds)), 4),
         "tries": round(history[best - 1]["tries"], 2),
@@ -131,7 +138,8 @@ def key(job: Run) -> str:
 def read_runs(path: Path, device: str) -> list[Run]:
     """Whole runs that are saved, made on that device."""
     lines = path.read_text().splitlines() if path.exists() else []
-    return [job for line in lines if not (job := json.loads(line))["cut"] and job["device"] == device]
+    runs = [{"options": {}, **json.loads(line)} for line in lines]
+    return [job for job in runs if not job["cut"] and job["device"] == device]
 
 
 def cells(logs: list[str], models: list[str]) -> Iterator[tuple[str, str, str]]:
@@ -148,20 +156,40 @@ def next_jobs(done: list[Run], arguments: argparse.Namespace) -> Iterator[Run]:
     known = {key(job) for job in done}
     for log, model, sampler in cells(arguments.logs.split(","), arguments.models.split(",")):
         cell = {"log": log, "model": model, "sampler": sampler}
-        tried = [{**cell, "training": training, "seed": 0} for training in GRID[model]]
+        tried = [{**cell, **choice, "seed": 0} for choice in choices(model, sampler)]
         left = [job for job in tried if key(job) not in known]
         if not left:
-            best = best_training(done, cell)
-            again = [{**cell, "training": best, "seed": seed} for seed in range(1, arguments.seeds)]
+            seeds = range(1, arguments.seeds)
+            again = [{**cell, **best, "seed": seed} for best in finalists(done, cell) for seed in seeds]
             left = [job for job in again if key(job) not in known]
         yield from left
 
 
-def best_training(done: list[Run], cell: Run) -> Run:
+def choices(model: str, sampler: str) -> Iterator[Run]:
+    """What is tried for a sampler with a model."""
+    for training in GRID[model]:
+        yield {"options": {}, "training": training}
+    for training in MARGINS.get((model, sampler), []):
+        for margin in (0.5, 2.0):
+            yield {"options": {"margin": margin}, "training": training}
+
+
+def runs_of(done: list[Run], cell: Run) -> list[Run]:
+    """The runs of a cell."""
+    return [job for job in done if all(job[name] == value for name, value in cell.items())]
+
+
+def finalists(done: list[Run], cell: Run) -> list[Run]:
     """The settings that seed 0 did best with on valid."""
-    tried = [job for job in done if job["seed"] == 0 and all(job[name] == value for name, value in cell.items())]
-    best: Run = max(tried, key=lambda job: job["valid"])["training"]
-    return best
+    tried = sorted(runs_of(done, {**cell, "seed": 0}), key=lambda job: -job["valid"])
+    return [{name: job[name] for name in _TRIED} for job in tried[:FINALISTS]]
+
+
+def best_choice(done: list[Run], cell: Run) -> Run:
+    """The finalist with the best mean on valid."""
+    last = finalists(done, cell)
+    means = [np.mean([job["valid"] for job in runs_of(done, {**cell, **choice})]) for choice in last]
+    return last[int(np.argmax(means))]
 
 
 def search(arguments: argparse.Namespace) -> None:
@@ -185,6 +213,30 @@ def search(arguments: argparse.Namespace) -> None:
             kept(future, arguments.out)
 
 
+def pace(arguments: argparse.Namespace) -> None:
+    """Seconds of each winner to its best epoch while nothing else runs; what was told before stays."""
+    path = arguments.out.with_suffix(".pace.json")
+    told = read_paces(path)
+    done, end = read_runs(arguments.out, arguments.device), time.time() + arguments.budget_seconds
+    for log, model, sampler in cells(arguments.logs.split(","), arguments.models.split(",")):
+        cell = {"log": log, "model": model, "sampler": sampler}
+        best = {**cell, **best_choice(done, cell)}
+        epochs = round(float(np.mean([job["best_epoch"] for job in runs_of(done, best)])))
+        job = {**best, "seed": 0}
+        if key(job) not in told and time.time() < end:
+            for count in (1, epochs):  # the first may compile
+                whole = {**job["training"], "epochs": count, "patience": epochs}
+                found = run(arguments.data, arguments.device, os.cpu_count() or 1, end, {**job, "training": whole})
+            told[key(job)] = [epochs, found["seconds"]]
+            print(log, model, sampler, told[key(job)], flush=True)
+            path.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def read_paces(path: Path) -> dict[str, list[float]]:
+    """Epochs and their seconds, alone, by the key of a run."""
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def kept(future: Future[Run], path: Path) -> Run | None:
     """Write down what a run found; one that failed is told and left out."""
     try:
@@ -203,17 +255,21 @@ def kept(future: Future[Run], path: Path) -> Run | None:
 
 def summary(path: Path, device: str) -> dict[str, Run]:
     """For each log, model and sampler at its best settings: means over seeds."""
-    done = read_runs(path, device)
+    done, told = read_runs(path, device), read_paces(path.with_suffix(".pace.json"))
     table: dict[str, Run] = {}
     for log, model, sampler in sorted({(job["log"], job["model"], job["sampler"]) for job in done}):
         cell = {"log": log, "model": model, "sampler": sampler}
-        best = {**cell, "training": best_training(done, cell)}
-        runs = [job for job in done if all(job[name] == value for name, value in best.items())]
+        best = {**cell, **best_choice(done, cell)}
+        runs = runs_of(done, best)
         means = {name: round(float(np.mean([job[name] for job in runs])), 4) for name in _MEANS}
+        if alone := told.get(key({**best, "seed": 0})):
+            means |= {"seconds_per_epoch": round(alone[1] / alone[0], 4), "seconds_to_best": alone[1]}
         spread = round(float(np.std([job["test"] for job in runs])), 4)
         table[f"{log} {model} {sampler}"] = {
             **best["training"],
+            **best["options"],
             "seeds": len(runs),
+            "alone": alone is not None,
             **means,
             "test_deviation": spread,
         }
@@ -258,9 +314,12 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--budget-seconds", type=float, default=1e9)
     parser.add_argument("--out", type=Path, default=HERE / "models.jsonl")
+    parser.add_argument("--pace", action="store_true")
     parser.add_argument("--summary", action="store_true")
     arguments = parser.parse_args()
-    if not arguments.summary:
+    if arguments.pace:
+        pace(arguments)
+    elif not arguments.summary:
         search(arguments)
     table = summary(arguments.out, arguments.device)
     show(table)
