@@ -220,6 +220,8 @@ def pace(arguments: argparse.Namespace) -> None:
     done, end = read_runs(arguments.out, arguments.device), time.time() + arguments.budget_seconds
     for log, model, sampler in cells(arguments.logs.split(","), arguments.models.split(",")):
         cell = {"log": log, "model": model, "sampler": sampler}
+        if not runs_of(done, cell):
+            continue  # not searched for yet
         best = {**cell, **best_choice(done, cell)}
         epochs = round(float(np.mean([job["best_epoch"] for job in runs_of(done, best)])))
         job = {**best, "seed": 0}
@@ -227,6 +229,8 @@ def pace(arguments: argparse.Namespace) -> None:
             for count in (1, epochs):  # the first may compile
                 whole = {**job["training"], "epochs": count, "patience": epochs}
                 found = run(arguments.data, arguments.device, os.cpu_count() or 1, end, {**job, "training": whole})
+            if found["cut"]:
+                break
             told[key(job)] = [epochs, found["seconds"]]
             print(log, model, sampler, told[key(job)], flush=True)
             path.write_text(json.dumps(told, indent=1) + "\n")

@@ -30,8 +30,8 @@ class Law(NamedTuple):
     shots: int
 
 
-SIEVE_WORDS = 8  # of 64 bits for each user; and one more for every
-SIEVE_SHARE = 2  # items that he has seen, so that few bits are set whoever asks
+SIEVE_WORDS = 8  # of 64 bits, for every user
+SIEVE_SHARE = 2  # items seen for each word more, so that few bits are set whoever asks; a power of 2
 SIEVE_HASH = 0x9E3779B1
 
 
