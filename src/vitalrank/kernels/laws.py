@@ -39,13 +39,15 @@ class Seen(NamedTuple):
     """What each user has already touched, and how many items of the pool that leaves open.
 
     The sieve answers most questions alone. A user's words follow those of the users before him, so that their place
-    is known from ``indptr``; his bit ``(item * SIEVE_HASH % 2**32) * bits // 2**32`` is set if he may have seen it.
+    is known from ``indptr``. With ``h = item * SIEVE_HASH % 2**32``, his bit ``h * bits // 2**32`` and bit ``h % 64``
+    of that word are set if he may have seen the item: two bits let far fewer others through than one.
     """
 
     indptr: NDArray[np.int64]  # (U + 1,)
     items: NDArray[np.int32]  # (N,) sorted within a user
     sieve: NDArray[np.uint64]  # (W,)
     open: NDArray[np.int32]  # (U,)
+    any_full: bool  # whether some user has no open item left; if none has, nobody need look
 
 
 class Counter(NamedTuple):

@@ -92,7 +92,8 @@ def seen_by(train: Interactions, pool: NDArray[np.int64]) -> Seen:
     inside = np.zeros(train.n_items, np.int32)
     inside[pool] = 1
     taken = row_sums(indptr, inside[items])
-    return Seen(indptr, items, new_sieve(indptr, items), (len(pool) - taken).astype(np.int32))
+    left = (len(pool) - taken).astype(np.int32)
+    return Seen(indptr, items, new_sieve(indptr, items), left, bool((left == 0).any()))
 
 
 def row_sums(indptr: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from vitalrank.kernels.cpu.proposing import FAST, PATIENCE, dot, is_seen
+from vitalrank.kernels.cpu.proposing import FAST, PATIENCE, dot, is_full, is_seen
 from vitalrank.kernels.rng import CLUSTER, PROPOSE, RESCUE, below, fine_unit, philox, unit
 
 
@@ -136,7 +136,7 @@ def draw_clustered(
     mass = running[starts[1:]] - running[starts[:-1]]
     for b in prange(len(users)):
         user = users[b]
-        if seen.open[user] == 0:
+        if is_full(seen, user):
             ids[b] = -1
             log_q[b] = 0.0
             continue

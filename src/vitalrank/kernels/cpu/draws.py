@@ -15,6 +15,7 @@ from vitalrank.kernels.cpu.proposing import (
     ask_for_sieve,
     ask_for_user,
     dot,
+    is_full,
     is_seen,
     limit_sample,
     load_shots,
@@ -23,7 +24,7 @@ from vitalrank.kernels.cpu.proposing import (
     propose,
     sample,
 )  # fmt: skip
-from vitalrank.kernels.cpu.sieves import ask_for_bit
+from vitalrank.kernels.cpu.sieves import ask_for_word
 from vitalrank.kernels.rng import INNER, LEAN, PAIRS, PROPOSE, RANK, STREAMS, fine_unit, philox
 
 _AHEAD = 8  # rows asked for before they are needed
@@ -66,7 +67,7 @@ def _candidates(
             for r in range(top, bottom):
                 if c == 0 and not is_one:
                     ask_for_sieve(seen, users, r + _AHEAD)
-                if seen.open[users[r]] == 0:
+                if is_full(seen, users[r]):
                     ids[r, c] = -1
                     continue
                 place = place_of(counter, r, PROPOSE, first + c)
@@ -90,7 +91,7 @@ def _first_items(
     for r in range(begin, end):
         if turns[r, c] == 0:
             ids[r, c, 0] = limit_sample(law, positives[r], words[0, r - begin], words[1, r - begin])
-            ask_for_bit(seen, users[r], ids[r, c, 0])
+            ask_for_word(seen, users[r], ids[r, c, 0])
 
 
 @njit(inline="always", cache=True, **LEAN)

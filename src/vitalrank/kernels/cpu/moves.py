@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from vitalrank.kernels.cpu.proposing import FAST
-from vitalrank.kernels.rng import INNER
+from vitalrank.kernels.rng import LEAN
 
 SGD, ADAGRAD, ADAM = 0, 1, 2
 
@@ -43,7 +43,7 @@ def step_size(optimizer: str, rate: float, step: int) -> float:
     return rate * math.sqrt(1.0 - _SQUARE_KEEP**step) / (1.0 - _MEAN_KEEP**step)
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
+@njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
 def move_row(
     rule: Any, rate: Any, decay: Any, gradient: Any, values: Any, state: Any, first: Any, row: Any, width: Any
 ) -> None:

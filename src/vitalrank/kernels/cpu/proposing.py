@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from vitalrank.kernels.cpu.machine import lowest_bit, prefetch_line
-from vitalrank.kernels.cpu.sieves import ask_for_words, may_be_seen
+from vitalrank.kernels.cpu.sieves import ask_for_words, is_marked
 from vitalrank.kernels.rng import (
     INNER,
     LEAN,
@@ -31,7 +31,7 @@ FAST = {"reassoc", "contract", "nsz"}
 PATIENCE = 64
 
 _AHEAD = 8  # rows
-_INDEX, _ITEM = 8, 4  # bytes
+_INDEX = 8  # bytes
 
 
 @njit(cache=True, fastmath=FAST, **INNER)
@@ -43,18 +43,20 @@ def dot(left: Any, row: Any, right: Any, other: Any) -> Any:
     return total
 
 
-@njit(cache=True, **INNER)
+@njit(inline="always", cache=True, **LEAN)
 def is_seen(seen: Any, user: Any, item: Any) -> Any:
     """Whether the user has touched the item."""
-    if not may_be_seen(seen, user, item):
-        return False
-    start = seen.indptr[user]
-    size = seen.indptr[user + 1] - start
+    return is_marked(seen, user, item) and _is_listed(seen.items, seen.indptr[user], seen.indptr[user + 1], item)
+
+
+@njit(cache=True, **INNER)
+def _is_listed(items: Any, start: Any, end: Any, item: Any) -> Any:
+    size = end - start
     while size > 1:  # binary search without a branch to guess
         half = size >> 1
-        start += half if seen.items[start + half] <= item else 0
+        start += half if items[start + half] <= item else 0
         size -= half
-    return seen.items[start] == item
+    return items[start] == item
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -64,14 +66,18 @@ def ask_for_sieve(seen: Any, users: Any, r: Any) -> None:
         prefetch_line(seen.indptr, users[r + _AHEAD] * _INDEX)
     if r < len(users):
         ask_for_words(seen, users[r])
-        prefetch_line(seen.open, users[r] * _ITEM)
 
 
 @njit(inline="always", cache=True, **LEAN)
 def ask_for_user(seen: Any, user: Any) -> None:
     """Start loading what leads to the sieve of a user."""
     prefetch_line(seen.indptr, user * _INDEX)
-    prefetch_line(seen.open, user * _ITEM)
+
+
+@njit(inline="always", cache=True, **LEAN)
+def is_full(seen: Any, user: Any) -> Any:
+    """Whether the user has no open item left."""
+    return seen.any_full and seen.open[user] == 0
 
 
 @njit(inline="always", cache=True, **LEAN)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from vitalrank.kernels.cpu.proposing import PATIENCE, is_seen
+from vitalrank.kernels.cpu.proposing import PATIENCE, is_full, is_seen
 from vitalrank.kernels.rng import FACTOR, RESCUE, STREAMS, fine_unit, philox, unit
 
 FLOOR = 1e-300  # a rank far beyond the scale stays possible when all others are seen
@@ -97,7 +97,7 @@ def draw_ranked(
         factors = factor_law(queries, b, spread)
         for c in range(ids.shape[1]):
             ids[b, c] = -1
-            if seen.open[users[b]] == 0:
+            if is_full(seen, users[b]):
                 continue
             stream = FACTOR + STREAMS * c
             for turn in range(PATIENCE):

@@ -15,7 +15,7 @@ from vitalrank.memory import large_zeros
 
 _ONE = np.uint64(1)
 _SHIFT = SIEVE_SHARE.bit_length() - 1  # a shift is quicker than a division
-_HASH, _LOW = np.uint64(SIEVE_HASH), np.uint64(0xFFFFFFFF)
+_HASH, _LOW, _LAST = np.uint64(SIEVE_HASH), np.uint64(0xFFFFFFFF), np.uint64(63)
 _WORD = 8  # bytes
 _LINE = 8  # words of a cache line
 _ASKED = 16 * _LINE  # words asked for; who has seen more pays for them
@@ -28,7 +28,7 @@ def new_sieve(indptr: NDArray[np.int64], items: NDArray[np.int32]) -> NDArray[np
     --------
     >>> sieve = new_sieve(np.array([0, 2, 2]), np.array([5, 700], np.int32))
     >>> sieve.shape, int(np.bitwise_count(sieve).sum())
-    ((17,), 2)
+    ((17,), 4)
     """
     words = first_word.py_func(int(indptr[-1]), len(indptr) - 1)  # too little to compile for
     sieve = large_zeros((words,), np.uint64)
@@ -43,19 +43,20 @@ def first_word(start: Any, user: Any) -> Any:
 
 
 @njit(inline="always", cache=True, **LEAN)
-def bit_of(indptr: Any, user: Any, item: Any) -> Any:
-    """The word of the sieve that tells of a user and an item, and the bit within it."""
+def mark_of(indptr: Any, user: Any, item: Any) -> Any:
+    """The word of the sieve that tells of a user and an item, and its two bits that do."""
     begin = first_word(indptr[user], user)
     bits = (first_word(indptr[user + 1], user + 1) - begin) << 6
-    bit = below((np.uint64(item) * _HASH) & _LOW, bits)
-    return begin + (bit >> 6), np.uint64(bit & 63)
+    hashed = (np.uint64(item) * _HASH) & _LOW
+    bit = below(hashed, bits)
+    return begin + (bit >> 6), (_ONE << np.uint64(bit & 63)) | (_ONE << (hashed & _LAST))
 
 
 @njit(inline="always", cache=True, **LEAN)
-def may_be_seen(seen: Any, user: Any, item: Any) -> Any:
+def is_marked(seen: Any, user: Any, item: Any) -> Any:
     """False only if the user has not touched the item."""
-    word, bit = bit_of(seen.indptr, user, item)
-    return (seen.sieve[word] >> bit) & _ONE != 0
+    word, mark = mark_of(seen.indptr, user, item)
+    return seen.sieve[word] & mark == mark
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -67,14 +68,14 @@ def ask_for_words(seen: Any, user: Any) -> None:
 
 
 @njit(inline="always", cache=True, **LEAN)
-def ask_for_bit(seen: Any, user: Any, item: Any) -> None:
+def ask_for_word(seen: Any, user: Any, item: Any) -> None:
     """Start loading the one word that tells of the user and the item."""
-    prefetch_line(seen.sieve, bit_of(seen.indptr, user, item)[0] * _WORD)
+    prefetch_line(seen.sieve, mark_of(seen.indptr, user, item)[0] * _WORD)
 
 
 @njit(cache=True, **LEAN)
 def _write(indptr: Any, items: Any, sieve: Any) -> None:
     for user in range(len(indptr) - 1):
         for place in range(indptr[user], indptr[user + 1]):
-            word, bit = bit_of(indptr, user, items[place])
-            sieve[word] |= _ONE << bit
+            word, mark = mark_of(indptr, user, items[place])
+            sieve[word] |= mark

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from vitalrank.kernels.cpu.proposing import FAST, dot, is_seen
+from vitalrank.kernels.cpu.proposing import FAST, dot, is_full, is_seen
 from vitalrank.kernels.rng import PROPOSE, STREAMS, fine_unit, philox
 
 
@@ -26,7 +26,7 @@ def draw_softmax(
 ) -> None:
     """Draw k open items a row from ``softmax(scores / temperature)`` over the pool without what is seen."""
     for b in prange(len(users)):
-        if seen.open[users[b]] == 0:
+        if is_full(seen, users[b]):
             ids[b] = -1
             log_q[b] = 0.0
             continue

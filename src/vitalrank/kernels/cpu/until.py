@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vitalrank.kernels.cpu.machine import prefetch_row
 from vitalrank.kernels.cpu.parts import in_parts
-from vitalrank.kernels.cpu.proposing import FAST, PATIENCE, Shots, ask_for_sieve, dot, place_of, propose
+from vitalrank.kernels.cpu.proposing import FAST, PATIENCE, Shots, ask_for_sieve, dot, is_full, place_of, propose
 from vitalrank.kernels.rng import LANES, LEAN, PAIRS, PROPOSE
 
 _AHEAD = 8  # rows asked for before they are needed
@@ -102,7 +102,7 @@ def _search_all(
             on.bar[s] = dot(queries, b, table, positives[b]) - margin
             _begin(on, s, coming)
             coming += 1
-            if seen.open[users[b]] == 0:
+            if is_full(seen, users[b]):
                 ids[b, c], tries[b, c], violated[b, c] = -1, 0, False
                 on.pair[s] = -1
                 left -= 1

@@ -83,9 +83,10 @@ def are_seen(seen: tl.tensor, users: tl.tensor, items: tl.tensor, asked: tl.tens
     end = tl.load(seen.indptr + users + 1, mask=asked, other=0)
     begin = place // SHARE + users * WORDS
     bits = (end // SHARE + (users + 1) * WORDS - begin) * 64
-    bit = below(items.to(tl.uint32) * HASH, bits)
+    hashed = items.to(tl.uint32) * HASH
+    bit = below(hashed, bits)
     word = tl.load(seen.sieve + begin + (bit >> 6), mask=asked, other=0)
-    maybe = asked & (((word >> (bit & 63)) & 1) != 0)
+    maybe = asked & (((word >> (bit & 63)) & (word >> (hashed & 63).to(tl.int64)) & 1) != 0)
     if count(maybe) > 0:
         size = tl.where(maybe, end - place, 0)
         longest = tl.max(size, axis=0)
