@@ -5,11 +5,12 @@
     python benchmarks/models.py --summary                  # the table of the runs saved so far
 
 Protocol: k-core on both sides (10; 5 for steam and amazon-games), test = last ceil(20 %) of each user, valid = last
-10 % of the rest. Seed 0 tries the settings of GRID; the two best by valid are run with the other seeds, and the best
-mean wins; the best epoch by valid is kept and test is read once. One line of JSON per run is appended to
-models.jsonl, so that a search that was stopped goes on where it was. Runs side by side share the machine and their
-seconds depend on each other; so ``--pace`` trains each winner again alone, for as many epochs as its seeds took to
-their best on average, and the table has those seconds.
+10 % of the rest. Seed 0 tries the settings of GRID; the two best by valid are run with the other seeds. Of these two
+the better mean on valid wins, or the one that takes fewer epochs if, with five seeds or more, the means differ by no
+more than the standard error of their difference. The best epoch by valid is kept and test is read once. One line of JSON per run is appended
+to models.jsonl, so that a search that was stopped goes on where it was. Runs side by side share the machine and their
+seconds depend on each other; so ``--pace`` trains each winner again alone, and the table has the seconds of an epoch of
+that times the epochs that the seeds took to their best on average.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ MARGINS = {("MARank", sampler): settings((0.003, None), (3.5e-2, 6e-2)) for samp
 # What is asked first: VINS against uniform and WARP, where the model is costly.
 ORDER = [(model, samplers) for samplers in (("VINS", "Uni", "LFM-W"), ("DNS",)) for model in GRID]
 FINALISTS = 2
+_TELLING = 5  # runs that say something of their spread
 FITTING = {"epochs": 200, "patience": 5, "valid_every": 3, "progress": False}
 _JOB = ("log", "model", "sampler", "options", "training", "seed")
 _TRIED = ("options", "training")  # of the sampler, and of the steps
@@ -122,6 +124,7 @@ def run(folder: str, device: str, threads: int, end: float, job: Run) -> Run:
         "seconds_to_best": round(sum(seconds[:best]), 3),
         "seconds_per_epoch": round(float(np.median(seconds)), 4),
         "tries": round(history[best - 1]["tries"], 2),
+        "curve": [round(record["ndcg@10"], 5) for record in history if "ndcg@10" in record],
         **share,
         "valid": round(history[best - 1].get("ndcg@10", float("nan")), 5),
         "test": round(vr.evaluate(model, test, at=10, exclude=valid, metrics="ndcg", threads=threads)["ndcg@10"], 5),
@@ -142,19 +145,19 @@ def read_runs(path: Path, device: str) -> list[Run]:
     return [job for job in runs if not job["cut"] and job["device"] == device]
 
 
-def cells(logs: list[str], models: list[str]) -> Iterator[tuple[str, str, str]]:
+def cells(arguments: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
     """Log, model and sampler, the most wanted first."""
     for model, samplers in ORDER:
-        for log in logs:
+        for log in arguments.logs.split(","):
             for sampler in samplers:
-                if model in models:
+                if model in arguments.models.split(",") and sampler in arguments.samplers.split(","):
                     yield log, model, sampler
 
 
 def next_jobs(done: list[Run], arguments: argparse.Namespace) -> Iterator[Run]:
     """Jobs that can be begun now: all of seed 0, and other seeds where seed 0 is through."""
     known = {key(job) for job in done}
-    for log, model, sampler in cells(arguments.logs.split(","), arguments.models.split(",")):
+    for log, model, sampler in cells(arguments):
         cell = {"log": log, "model": model, "sampler": sampler}
         tried = [{**cell, **choice, "seed": 0} for choice in choices(model, sampler)]
         left = [job for job in tried if key(job) not in known]
@@ -186,10 +189,21 @@ def finalists(done: list[Run], cell: Run) -> list[Run]:
 
 
 def best_choice(done: list[Run], cell: Run) -> Run:
-    """The finalist with the best mean on valid."""
-    last = finalists(done, cell)
-    means = [np.mean([job["valid"] for job in runs_of(done, {**cell, **choice})]) for choice in last]
-    return last[int(np.argmax(means))]
+    """The finalist with the best mean on valid; of two that are level, the one that takes fewer epochs."""
+    runs = [runs_of(done, {**cell, **choice}) for choice in finalists(done, cell)]
+    valid = [np.array([job["valid"] for job in one]) for one in runs]
+    epochs = [np.mean([job["best_epoch"] for job in one]) for one in runs]
+    best = int(np.argmax([values.mean() for values in valid]))
+    level = [n for n in range(len(runs)) if valid[best].mean() - valid[n].mean() <= _error(valid[best], valid[n])]
+    winner = min(level, key=lambda n: epochs[n])
+    return {name: runs[winner][0][name] for name in _TRIED}
+
+
+def _error(*values: np.ndarray) -> float:
+    """Standard error of the difference of two means; 0 where there are too few runs to tell."""
+    if min(map(len, values)) < _TELLING:
+        return 0.0
+    return float(np.sqrt(sum(np.var(one, ddof=1) / len(one) for one in values)))
 
 
 def search(arguments: argparse.Namespace) -> None:
@@ -218,7 +232,7 @@ def pace(arguments: argparse.Namespace) -> None:
     path = arguments.out.with_suffix(".pace.json")
     told = read_paces(path)
     done, end = read_runs(arguments.out, arguments.device), time.time() + arguments.budget_seconds
-    for log, model, sampler in cells(arguments.logs.split(","), arguments.models.split(",")):
+    for log, model, sampler in cells(arguments):
         cell = {"log": log, "model": model, "sampler": sampler}
         if not runs_of(done, cell):
             continue  # not searched for yet
@@ -267,7 +281,8 @@ def summary(path: Path, device: str) -> dict[str, Run]:
         runs = runs_of(done, best)
         means = {name: round(float(np.mean([job[name] for job in runs])), 4) for name in _MEANS}
         if alone := told.get(key({**best, "seed": 0})):
-            means |= {"seconds_per_epoch": round(alone[1] / alone[0], 4), "seconds_to_best": alone[1]}
+            each = alone[1] / alone[0]
+            means |= {"seconds_per_epoch": round(each, 4), "seconds_to_best": round(each * means["best_epoch"], 3)}
         spread = round(float(np.std([job["test"] for job in runs])), 4)
         table[f"{log} {model} {sampler}"] = {
             **best["training"],
@@ -313,6 +328,7 @@ def main() -> None:
     parser.add_argument("--data", help="folder of the logs, NAME.tsv.gz")
     parser.add_argument("--logs", default=",".join(LOGS))
     parser.add_argument("--models", default=",".join(GRID))
+    parser.add_argument("--samplers", default=",".join(SAMPLERS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--workers", type=int, default=1)
