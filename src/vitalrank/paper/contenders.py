@@ -73,7 +73,7 @@ _ALL = (
         rank=2, cost=6,
     ),
     Contender("sa", "SA", SA(), _own("sa", **MANY, candidates=Choice((64, 128, 256))), rank=2, cost=8),
-    Contender("irgan", "IRGAN", IRGAN(), STEPS, model="irgan", rank=4, cost=100),
+    Contender("irgan", "IRGAN", IRGAN(), STEPS, model="irgan", training=DEEP_TRAINING, rank=4, cost=100),
     Contender("dns", "DNS", DNS(), _own("dns", candidates=Range(4, 64, log=True)), rank=0, cost=2),
     Contender("lfm-d", "LFM-D", LFMD(), _own("lfm-d", candidates=Range(8, 64, log=True)), cost=2),
     Contender("lfm-w", "LFM-W", LFMW(), _own("lfm-w", margin=MARGIN), rank=0, cost=4),
@@ -95,4 +95,5 @@ _ALL = (
     Contender("vins-harmonic", "VINS, WARP's weight", VINS(weight="harmonic"), _VINS, beyond=True, rank=2, cost=3),
     Contender("vins-plain", "VINS, no weight", VINS(weight="none"), _VINS, beyond=True, rank=2, cost=3),
 )  # fmt: skip
+MODEL_LABELS = {"mf": "MF", "fpmc": "FPMC", "marank": "MARank"}
 CONTENDERS: Mapping[str, Contender] = {contender.name: contender for contender in _ALL}

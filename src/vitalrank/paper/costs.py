@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vitalrank.comparing.outcomes import Outcome
-from vitalrank.paper.contenders import CONTENDERS, Contender
+from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS, Contender
 from vitalrank.paper.experiment import Data, mean_and_spread
 from vitalrank.paper.lab import Lab
 from vitalrank.paper.logs import Source
@@ -17,7 +17,7 @@ from vitalrank.paper.scheduling import Goal
 from vitalrank.paper.units import Unit
 
 BUFFERS = (8, 16, 32, 64, 128, 1024)
-MODELS = ("mf", "fpmc", "marank")
+MODELS = tuple(MODEL_LABELS)
 MODEL_SAMPLERS = ("uni", "dns", "lfm-w", "vins")
 TIMED_SEED = 0
 

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS
 from vitalrank.paper.experiment import Data
 
 _WIDE, _HIGH = 4.2, 2.6  # inches of a panel
@@ -226,7 +226,8 @@ def _by_model(data: Data, quantity: str, label: str, log_scale: bool = False) ->
                 yerr=[found["sd"] or 0.0 for _, found in there], color=_colour(name), label=CONTENDERS[name].label,
                 error_kw={"lw": 1},
             )  # fmt: skip
-        axis.set_xticks([x + 0.4 - wide / 2 for x in range(len(models))], models)
+        labels = [MODEL_LABELS[model] for model in models]
+        axis.set_xticks([x + 0.4 - wide / 2 for x in range(len(models))], labels)
         axis.set_ylabel(label, fontsize=8)
         if log_scale:
             axis.set_yscale("log")

@@ -76,6 +76,8 @@ class Lab:
         if kind == "trial":
             training["patience"] = here.trial_patience
             training["epochs"] = min(training["epochs"], here.trial_epochs or training["epochs"])
+        if is_deep:
+            training["patience"] = min(training["patience"], here.model_patience)
         if kind in ("long", "timed"):
             epochs = here.long_epochs if kind == "long" else here.timed_epochs
             training = {"epochs": min(epochs, training["epochs"]) if is_deep else epochs}
@@ -97,7 +99,8 @@ class Lab:
             search = Search(contender, self._trials_of(contender), here.search_seed)
             try_out = partial(self._runs, "trial", source, contender)
             try_again = partial(self._runs, "runoff", source, contender)
-            finalists = 1 if contender.sampler is None else here.finalists
+            half = max(search.trials // 2, 1)
+            finalists = 1 if contender.sampler is None else min(here.finalists, half)
             self._hunts[place] = Hunt(search, try_out, try_again, finalists, self.store)
         return self._hunts[place]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vitalrank.comparing.tables import p_text, seconds_text
-from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.published import NDCG, RELATIVE_TIME, STANDS_FOR, STATISTICS, published
 
@@ -248,7 +248,7 @@ def by_model(data: Data) -> str:
             for found in samplers.values():
                 seconds = seconds_text(found["seconds"]["mean"])
                 rows.append([
-                    name, model, found["label"], seconds, seconds_text(found["training_seconds"]["mean"]),
+                    name, MODEL_LABELS[model], found["label"], seconds, seconds_text(found["training_seconds"]["mean"]),
                     spread_text(found["f1@10"]), spread_text(found["ndcg@10"]),
                 ])  # fmt: skip
     return pipe_table(["log", "model", "sampler", "seconds an epoch", "of training", "F1@10", "NDCG@10"], rows)

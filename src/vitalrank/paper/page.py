@@ -32,8 +32,9 @@ _PROTOCOLS = {
     "valid": "Protocol: each user's last 20 % are the test part, the last 10 % of the rest the validation part. Every "
     "contender is tuned on valid with the same number of trials ({trials}; {costly} for CML, PRIS, SA and the softmax "
     "losses, {model_trials} for IRGAN, FPMC and MARank), half of them spread over its own space, the others nearer and "
-    "nearer to the best; a run-off between the {finalists} best with {runoff_seeds} seeds each; then {seeds} seeds "
-    "with the winner, the best epoch by valid, test read once. The paper has no validation part.",
+    "nearer to the best; a run-off between the {finalists} best, at most half of all, with {runoff_seeds} seeds each; "
+    "then {seeds} seeds ({model_seeds} for IRGAN, FPMC and MARank) with the winner, the best epoch by valid, test read "
+    "once. The paper has no validation part.",
     "paper": "Protocol: the paper's own. There is no validation part: settings ({trials} trials) and epoch are picked "
     "on the test part, so every figure is too good, for all contenders alike.",
 }

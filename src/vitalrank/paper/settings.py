@@ -31,12 +31,12 @@ class StudySettings:
     trial_epochs, trial_patience
         While settings are tried, the same for all; no epochs: as many as in every run.
     finalists, runoff_seeds
-        How many of the best trials are run again, with how many seeds, to find the best settings.
+        How many of the best trials, at most half of all, are run again, with how many seeds, to find the best ones.
     protocol
         ``"valid"``: settings and epoch are picked on a validation part, test is read once. ``"paper"``: no validation
         part; both are picked on test, as the paper does.
-    model_trials, model_seeds, model_epochs
-        The same for the models of Figures 7 to 9, which cost more.
+    model_trials, model_seeds, model_epochs, model_patience
+        The same for IRGAN and the models of Figures 7 to 9, which cost more.
     buffer_seeds, variation_seeds
         Runs of each setting of Table 5 and of the variations.
     long_epochs, timed_epochs
@@ -73,7 +73,8 @@ class StudySettings:
     protocol: str = "valid"
     model_trials: int = 4
     model_seeds: int = 2
-    model_epochs: int = 40
+    model_epochs: int = 60
+    model_patience: int = 4
     buffer_seeds: int = 2
     variation_seeds: int = 3
     long_epochs: int = 150
@@ -90,17 +91,7 @@ class StudySettings:
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
             raise SettingError(f"unknown protocol {self.protocol!r}; choose one of {', '.join(PROTOCOLS)}.")
-        for name in (
-            "seeds",
-            "trials",
-            "epochs",
-            "workers",
-            "timed_workers",
-            "model_trials",
-            "model_seeds",
-            "finalists",
-            "runoff_seeds",
-        ):
+        for name in COUNTS:
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} is {getattr(self, name)!r}; it must be at least 1.")
 
