@@ -27,6 +27,7 @@ class Law(NamedTuple):
     guide: NDArray[np.int32]  # (g,) the class at each g-th part of the whole mass, where a search may begin
     first_class: NDArray[np.int32]  # (n,) for each item of the catalogue
     level: NDArray[np.float32]  # (n,)
+    pool_level: NDArray[np.float32]  # (m,) the levels of the pool's items, ascending by id
     shots: int
 
 

@@ -44,6 +44,7 @@ def _law(
 ) -> Law:
     """A law over the pool by ``weights`` (n,); by default each item's own weight is the level it is held to."""
     n = len(weights)
+    level = weights if level is None else level
     ranked = pool[np.lexsort((pool, -weights[pool]))]
     weight = weights[ranked]
     starts = np.flatnonzero(np.r_[True, weight[1:] != weight[:-1]]) if len(weight) else np.zeros(0, np.int64)
@@ -63,7 +64,8 @@ def _law(
         weight=class_weight,
         guide=np.clip(guide, 0, max(len(starts) - 2, 0)).astype(np.int32),
         first_class=first_class,
-        level=weights if level is None else level,
+        level=level,
+        pool_level=level if len(pool) == n else level[pool],
         shots=shots,
     )
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vitalrank.kernels.cpu.machine import lowest_bit, prefetch_line
 from vitalrank.kernels.cpu.sieves import ask_for_words, is_marked
+from vitalrank.kernels.cpu.vectors import judge_shots
 from vitalrank.kernels.rng import (
     INNER,
     LEAN,
@@ -83,7 +84,11 @@ def is_full(seen: Any, user: Any) -> Any:
 @njit(inline="always", cache=True, **LEAN)
 def any_item(law: Any, word: Any) -> Any:
     """An item of the pool, all alike."""
-    place = below(word, law.size)
+    return _item_at(law, below(word, law.size))
+
+
+@njit(inline="always", cache=True, **LEAN)
+def _item_at(law: Any, place: Any) -> Any:
     return place if len(law.listed) == 0 else np.int64(law.listed[place])
 
 
@@ -91,7 +96,7 @@ class Shots(NamedTuple):
     """The shots around a turn: their words and, if the law rejects, what they hit. One buffer serves a whole search."""
 
     words: NDArray[np.uint64]  # (4, LANES)
-    hits: NDArray[np.int64]  # (PAIRS,) items
+    hits: NDArray[np.int64]  # (PAIRS,) places in the pool
     weights: NDArray[np.float32]  # (PAIRS,)
     accepted: NDArray[np.uint64]  # (1,) a bit for each shot
 
@@ -101,20 +106,13 @@ def new_shots() -> Shots:
     return Shots(new_words(), np.empty(PAIRS, np.int64), np.empty(PAIRS, np.float32), np.empty(1, np.uint64))
 
 
-@njit(cache=True, **INNER)
+@njit(inline="always", cache=True, **LEAN)
 def load_shots(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> None:
     """Load the shots around ``turn``, and judge them all at once: that is quicker than one by one until a hit."""
     fill(shots.words, place, turn)
-    level = law.level[item]
-    accepted = np.uint64(0)
-    for shot in range(PAIRS):
-        a, b = word_pair(shots.words, shot)
-        hit = any_item(law, a)
-        weight = law.level[hit]
-        shots.hits[shot] = hit
-        shots.weights[shot] = weight
-        accepted |= np.uint64(unit(b) * level < weight) << np.uint64(shot)
-    shots.accepted[0] = accepted
+    if law.shots > 0:
+        level = np.float64(law.level[item])
+        shots.accepted[0] = judge_shots(shots.words, law.size, level, law.pool_level, shots.hits, shots.weights)
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -132,13 +130,13 @@ def reject_sample(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> Any
         if accepted != 0:
             hit = shot + np.int64(lowest_bit(accepted))
             if hit < stop:
-                return shots.hits[hit], turn + hit - shot + 1
+                return _item_at(law, shots.hits[hit]), turn + hit - shot + 1
         for missed in range(shot, stop):
             if shots.weights[missed] > heaviest:
                 heaviest = shots.weights[missed]
                 chosen = shots.hits[missed]
         turn += stop - shot
-    return chosen, turn
+    return _item_at(law, chosen), turn
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -241,7 +239,7 @@ def sample(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> Any:
     if law.shots > 0:
         return reject_sample(law, item, shots, place, turn)
     if (turn & (PAIRS - 1)) == 0:
-        fill(shots.words, place, turn)
+        load_shots(law, item, shots, place, turn)
     a, b = word_pair(shots.words, turn)
     return limit_sample(law, item, a, b), turn + 1
 
