@@ -1,5 +1,7 @@
 """IRGAN: the policy gradient is that of the expected reward, and either player can be served."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -98,6 +100,30 @@ def test_a_stopped_run_resumes_with_the_same_bits(log, tmp_path):
     parts = vr.IRGAN(dim=4, warm=2).fit(log, checkpoint=tmp_path / "run", resume=True, **options)
     for name, array in whole.tensors().items():
         np.testing.assert_array_equal(parts.tensors()[name], array)
+
+
+def test_others_who_draw_random_numbers_leave_the_game_alone(log):
+    options = {"epochs": 3, "batch": 64}
+    alone = vr.IRGAN(dim=4, warm=1).fit(log, **options)
+    done = threading.Event()
+
+    def draw_on():
+        while not done.is_set():
+            torch.rand(16)
+
+    other = threading.Thread(target=draw_on)
+
+    def begin(record, model):
+        if not other.ident:
+            other.start()
+
+    try:
+        beside = vr.IRGAN(dim=4, warm=1).fit(log, callbacks=[begin], **options)
+    finally:
+        done.set()
+        other.join()
+    for name, array in alone.tensors().items():
+        np.testing.assert_array_equal(beside.tensors()[name], array)
 
 
 def test_unknown_roles_are_refused():

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from inspect import signature
 
@@ -199,6 +200,7 @@ def test_another_network_is_refused_on_load(tmp_path, log):
 def test_torch_is_imported_for_its_own_models_alone():
     code = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 import vitalrank as vr
 
 log = vr.datasets.synthetic(users=20, items=15, interactions=100, seed=0)
@@ -262,3 +264,16 @@ def test_auto_is_written_down_as_the_device_it_stood_for(log, tmp_path, monkeypa
     monkeypatch.setattr("vitalrank.devices._gpus", lambda: 0)
     fit("FPMC", log, epochs=1, device="auto", checkpoint=tmp_path / "run")
     assert '"device": "cpu"' in (tmp_path / "run" / "model.json").read_text()
+
+
+def test_models_built_side_by_side_begin_with_the_same_values(log):
+    sampler, config = vr.Uniform().bind(log, seed=0), TrainConfig(seed=0)
+
+    def build(_):
+        return vr.MARank(dim=32).build(log, sampler, config).values()
+
+    alone = build(0)
+    with ThreadPoolExecutor(8) as pool:
+        for values in pool.map(build, range(16)):
+            for name, array in alone.items():
+                np.testing.assert_array_equal(values[name], array)

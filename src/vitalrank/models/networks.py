@@ -30,6 +30,13 @@ class Network(nn.Module):
     clip: float | None = 5.0  # most the gradient of all that is not an embedding may measure
     is_steady: bool = False  # whether every step does the same work, so that a GPU can capture it once and replay it
 
+    def reseed(self, seed: int) -> None:
+        """Begin the random numbers of a step: those of the process, on the CPU and on the device."""
+        device = device_of(self)
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            torch.cuda.default_generators[device.index].manual_seed(seed)
+
     def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
         """The users' part of the score; ``context`` is (B, length), oldest first, -1 behind a shorter history."""
         raise NotImplementedError

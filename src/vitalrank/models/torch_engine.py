@@ -129,7 +129,8 @@ class TorchEngine:
         device = str(self._device)
         with _training(self._network, self._config.threads), enough_memory(device, 0, "use a smaller batch or dim"):
             for number, count in enumerate(counts, start=1):
-                _seed(self._device, _mixed(self._config.seed, self.step))
+                if self._counter is None or not self._network.is_steady:  # else all that is random goes by the counter
+                    self._network.reseed(_mixed(self._config.seed, self.step))
                 self._train_batch(count)
                 self.step += 1
                 totals.positives += count
@@ -238,15 +239,8 @@ def _usable(train: Interactions, needs_history: bool) -> tuple[Array, int]:
 
 
 def _mixed(seed: int, step: int) -> int:
-    """One number for the dropout of a step."""
+    """One number for all that is random in a step."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0])
-
-
-def _seed(device: torch.device, seed: int) -> None:
-    """Seed the random numbers of the step, on the CPU and on the device."""
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.default_generators[device.index].manual_seed(seed)
 
 
 def _decayed(table: nn.Embedding, reg: float) -> Any:

@@ -6,6 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 4096  # users encoded at once when serving
 _CONFIG = {field.name for field in fields(TrainConfig)}
+_filling = RLock()  # new networks take their values from the random numbers of the process, one at a time
 
 
 class FitOptions(TypedDict, total=False):
@@ -127,7 +129,7 @@ class Trained(Recommender):
     def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
         """The engine that trains this model; the model serves its network from now on."""
         device = resolve(config.device)
-        with torch.random.fork_rng(devices=[]):
+        with _filling, torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(config.seed)
             self._network = self.new_network(train)
         with enough_memory(device, _size(self._network, config), "use a smaller dim, or device='cpu'"):
