@@ -7,10 +7,10 @@
 Protocol: k-core on both sides (10; 5 for steam and amazon-games), test = last ceil(20 %) of each user, valid = last
 10 % of the rest. Seed 0 tries the settings of GRID; the two best by valid are run with the other seeds. Of these two
 the better mean on valid wins, or the one that takes fewer epochs if, with five seeds or more, the means differ by no
-more than the standard error of their difference. The best epoch by valid is kept and test is read once. One line of JSON per run is appended
-to models.jsonl, so that a search that was stopped goes on where it was. Runs side by side share the machine and their
-seconds depend on each other; so ``--pace`` trains each winner again alone, and the table has the seconds of an epoch of
-that times the epochs that the seeds took to their best on average.
+more than the standard error of their difference. The best epoch by valid is kept and test is read once. One line of
+JSON per run is appended to models.jsonl, so that a search that was stopped goes on where it was. Runs side by side
+share the machine and their seconds depend on each other; so ``--pace`` trains each winner again alone, and the table
+has the seconds of an epoch of that times the epochs that the seeds took to their best on average.
 """
 
 from __future__ import annotations
