@@ -65,7 +65,7 @@ def _law(
         guide=np.clip(guide, 0, max(len(starts) - 2, 0)).astype(np.int32),
         first_class=first_class,
         level=level,
-        pool_level=level if len(pool) == n else level[pool],
+        pool_level=np.ascontiguousarray(level if len(pool) == n else level[pool], np.float32),  # read without strides
         shots=shots,
     )
 

@@ -51,7 +51,7 @@ def _candidates(
     begin: Any, end: Any, law: Any, seen: Any, counter: Any, users: Any, positives: Any, first: Any, turns: Any,
     words: Any, shots: Any, ids: Any,
 ) -> None:  # fmt: skip
-    is_one = ids.shape[2] == 1 and law.shots == 0  # most rows look at one bit of the sieve then
+    is_one = ids.shape[2] == 1 and law.shots == 0  # most rows look at one word of the sieve then
     if not is_one:
         for r in range(begin, min(begin + _AHEAD, end)):
             ask_for_sieve(seen, users, r)
