@@ -86,7 +86,7 @@ def new_words() -> NDArray[np.uint64]:
     return np.empty((4, LANES), np.uint64)
 
 
-@njit(cache=True, **LEAN)
+@njit(inline="always", cache=True, **LEAN)
 def fill(words: Any, place: Any, turn: Any) -> None:
     """Load the pairs around ``turn`` of the stream at ``place = (seed, step, row, stream)``, several blocks at once."""
     seed, step, row, stream = place

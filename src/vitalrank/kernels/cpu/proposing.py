@@ -31,11 +31,13 @@ FAST = {"reassoc", "contract", "nsz"}
 # Draws of seen items in a row before the law over what is open is worked out exactly, in O(items).
 PATIENCE = 64
 
+KEPT = 2 * PAIRS  # shots that a buffer keeps
+
 _AHEAD = 8  # rows
 _INDEX = 8  # bytes
 
 
-@njit(cache=True, fastmath=FAST, **INNER)
+@njit(inline="always", cache=True, fastmath=FAST, **LEAN)
 def dot(left: Any, row: Any, right: Any, other: Any) -> Any:
     """Inner product of ``left[row]`` and ``right[other]``."""
     total = np.float32(0.0)
@@ -93,17 +95,17 @@ def _item_at(law: Any, place: Any) -> Any:
 
 
 class Shots(NamedTuple):
-    """The shots around a turn: their words and, if the law rejects, what they hit. One buffer serves a whole search."""
+    """The shots around a turn and, if the law rejects, what they and those before them hit; a buffer for a search."""
 
-    words: NDArray[np.uint64]  # (4, LANES)
-    hits: NDArray[np.int64]  # (PAIRS,) places in the pool
-    weights: NDArray[np.float32]  # (PAIRS,)
-    accepted: NDArray[np.uint64]  # (1,) a bit for each shot
+    words: NDArray[np.uint64]  # (4, LANES) of the last PAIRS shots
+    hits: NDArray[np.int64]  # (KEPT,) places in the pool; shot ``turn`` is at ``turn % KEPT``
+    weights: NDArray[np.float32]  # (KEPT,)
+    accepted: NDArray[np.uint64]  # (1,) a bit for each of the last PAIRS shots
 
 
 def new_shots() -> Shots:
     """A buffer for ``propose``."""
-    return Shots(new_words(), np.empty(PAIRS, np.int64), np.empty(PAIRS, np.float32), np.empty(1, np.uint64))
+    return Shots(new_words(), np.empty(KEPT, np.int64), np.empty(KEPT, np.float32), np.empty(1, np.uint64))
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -112,31 +114,53 @@ def load_shots(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> None:
     fill(shots.words, place, turn)
     if law.shots > 0:
         level = np.float64(law.level[item])
-        shots.accepted[0] = judge_shots(shots.words, law.size, level, law.pool_level, shots.hits, shots.weights)
+        at = turn & (KEPT - PAIRS)
+        hits, weights = shots.hits[at:], shots.weights[at:]
+        shots.accepted[0] = judge_shots(shots.words, law.size, level, law.pool_level, hits, weights)
 
 
 @njit(inline="always", cache=True, **LEAN)
 def reject_sample(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> Any:
     """Algorithm 1: an item that tends to weigh more than ``item``, and the next turn."""
-    chosen = np.int64(-1)
-    heaviest = np.float32(-1.0)
     last = turn + law.shots
-    while turn < last:
-        shot = turn & (PAIRS - 1)
+    at = turn
+    while at < last:
+        shot = at & (PAIRS - 1)
         if shot == 0:
-            load_shots(law, item, shots, place, turn)
-        stop = min(shot + last - turn, PAIRS)
+            load_shots(law, item, shots, place, at)
         accepted = shots.accepted[0] >> np.uint64(shot)
         if accepted != 0:
-            hit = shot + np.int64(lowest_bit(accepted))
-            if hit < stop:
-                return _item_at(law, shots.hits[hit]), turn + hit - shot + 1
-        for missed in range(shot, stop):
-            if shots.weights[missed] > heaviest:
-                heaviest = shots.weights[missed]
-                chosen = shots.hits[missed]
-        turn += stop - shot
-    return _item_at(law, chosen), turn
+            at += np.int64(lowest_bit(accepted))
+            break
+        at += PAIRS - shot
+    if at < last:
+        return _item_at(law, shots.hits[at & (KEPT - 1)]), at + 1
+    if law.shots <= KEPT - PAIRS:
+        return _item_at(law, _heaviest(shots.hits, shots.weights, turn, last)), last
+    return _item_at(law, _heaviest_of_many(law.pool_level, place, turn, last)), last
+
+
+@njit(cache=True, **INNER)
+def _heaviest(hits: Any, weights: Any, first: Any, last: Any) -> Any:
+    """What the heaviest of some shots hit, the first of equals."""
+    heaviest = first & (KEPT - 1)
+    for turn in range(first + 1, last):
+        if weights[turn & (KEPT - 1)] > weights[heaviest]:
+            heaviest = turn & (KEPT - 1)
+    return hits[heaviest]
+
+
+@njit(cache=True, **INNER)
+def _heaviest_of_many(pool_level: Any, place: Any, first: Any, last: Any) -> Any:
+    """The same for more shots than are kept: they are fired again."""
+    seed, step, row, stream = place
+    heaviest = np.int64(-1)
+    for turn in range(first, last):
+        a, _, c, _ = philox(seed, step, row, turn >> 1, stream)
+        hit = below(c if turn & 1 else a, len(pool_level))
+        if heaviest < 0 or pool_level[hit] > pool_level[heaviest]:
+            heaviest = hit
+    return heaviest
 
 
 @njit(inline="always", cache=True, **LEAN)

@@ -10,12 +10,22 @@ from numpy.typing import NDArray
 
 from vitalrank.kernels.cpu.machine import prefetch_row
 from vitalrank.kernels.cpu.parts import in_parts
-from vitalrank.kernels.cpu.proposing import FAST, PATIENCE, Shots, ask_for_sieve, dot, is_full, place_of, propose
-from vitalrank.kernels.rng import LANES, LEAN, PAIRS, PROPOSE
+from vitalrank.kernels.cpu.proposing import (
+    FAST,
+    KEPT,
+    PATIENCE,
+    Shots,
+    ask_for_sieve,
+    dot,
+    is_full,
+    place_of,
+    propose,
+)
+from vitalrank.kernels.rng import LANES, LEAN, PROPOSE
 
-_AHEAD = 8  # rows asked for before they are needed
+_AHEAD = 6  # rows asked for before they are needed
 _FIRST = 2  # candidates a search begins with
-_SEARCHES = 4  # searches side by side
+_SEARCHES = 2  # searches side by side
 
 
 def draw_until(
@@ -50,8 +60,8 @@ class Searches(NamedTuple):
     """Searches that go on side by side, so that one works while the rows of the others travel."""
 
     words: NDArray[np.uint64]  # (S, 4, LANES)
-    hits: NDArray[np.int64]  # (S, PAIRS)
-    weights: NDArray[np.float32]  # (S, PAIRS)
+    hits: NDArray[np.int64]  # (S, KEPT)
+    weights: NDArray[np.float32]  # (S, KEPT)
     accepted: NDArray[np.uint64]  # (S, 1)
     ahead: NDArray[np.int64]  # (S, _AHEAD) candidates drawn and not scored yet
     waiting: NDArray[np.int64]  # (S,) how many
@@ -68,8 +78,8 @@ def new_searches() -> Searches:
     S = _SEARCHES
     waiting, pair, turn, tries, best = np.full((5, S), -1, np.int64)
     best_score, bar = np.zeros((2, S), np.float32)
-    words, hits = np.zeros((S, 4, LANES), np.uint64), np.zeros((S, PAIRS), np.int64)
-    weights, accepted = np.zeros((S, PAIRS), np.float32), np.zeros((S, 1), np.uint64)
+    words, hits = np.zeros((S, 4, LANES), np.uint64), np.zeros((S, KEPT), np.int64)
+    weights, accepted = np.zeros((S, KEPT), np.float32), np.zeros((S, 1), np.uint64)
     ahead = np.zeros((S, _AHEAD), np.int64)
     return Searches(words, hits, weights, accepted, ahead, waiting, pair, turn, tries, best, best_score, bar)
 
