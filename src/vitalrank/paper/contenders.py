@@ -94,6 +94,10 @@ _ALL = (
     Contender("vins-exact", "VINS, exact draws", VINS(shots=None), _VINS, beyond=True, cost=3),
     Contender("vins-harmonic", "VINS, WARP's weight", VINS(weight="harmonic"), _VINS, beyond=True, rank=2, cost=3),
     Contender("vins-plain", "VINS, no weight", VINS(weight="none"), _VINS, beyond=True, rank=2, cost=3),
+    Contender(
+        "lfm-w-plain", "LFM-W, no weight", LFMW(weight="none"), _own("lfm-w", margin=MARGIN), beyond=True, rank=2,
+        cost=4,
+    ),
 )  # fmt: skip
 MODEL_LABELS = {"mf": "MF", "fpmc": "FPMC", "marank": "MARank"}
 CONTENDERS: Mapping[str, Contender] = {contender.name: contender for contender in _ALL}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from vitalrank.paper.claims import CLAIMS, STANDING, Claim, verdict
 from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.published import NDCG, published
+from vitalrank.paper.quality import FORMS, OURS, RIVALS
 
 NOTES = "notes.md"
 
@@ -94,21 +95,29 @@ def _standing(results: Mapping[str, Data]) -> list[str]:
     """Where VINS stands, with means over the logs."""
     if "table2" not in results:
         return []
+    logs = results["table2"]["logs"].values()
     lines = []
-    for other in ("lfm-w", "dns", "dns-top", "softmax", "softmax-pop", "vins-exact"):
-        gains = [
-            log["ours_against"][other] for log in results["table2"]["logs"].values() if other in log["ours_against"]
-        ]
-        if gains:
-            values = [gain["relative"]["ndcg@10"] for gain in gains]
-            sure = sum(gain["p"] < SIGNIFICANT and gain["relative"]["ndcg@10"] > 0 for gain in gains)
-            lines.append(
-                f"- VINS against {CONTENDERS[other].label}: {markdown.percent(float(np.mean(values)))} NDCG@10 on "
-                f"average over {len(gains)} log(s), better with p < {SIGNIFICANT} on {sure}."
-            )
+    for other in (*RIVALS, "dns-top", "softmax", "softmax-pop", "vins-exact"):
+        lines += _gain(OURS, other, [log["ours_against"] for log in logs])
+    for form in FORMS:
+        for rival in RIVALS:
+            lines += _gain(form, rival, [log["forms_against"].get(form, {}) for log in logs])
     lines += [line for claim in STANDING for line in _detail(claim, results)]
     lines += _agreement(results["table2"])
     return ["## Where VINS stands", "\n".join(lines)]
+
+
+def _gain(one: str, other: str, found: Sequence[Data]) -> list[str]:
+    """What one contender gains over another, on average over the logs that have both."""
+    gains = [against[other] for against in found if other in against]
+    if not gains:
+        return []
+    values = [gain["relative"]["ndcg@10"] for gain in gains]
+    sure = sum(gain["p"] < SIGNIFICANT and gain["relative"]["ndcg@10"] > 0 for gain in gains)
+    return [
+        f"- {CONTENDERS[one].label} against {CONTENDERS[other].label}: {markdown.percent(float(np.mean(values)))} "
+        f"NDCG@10 on average over {len(gains)} log(s), better with p < {SIGNIFICANT} on {sure}."
+    ]
 
 
 def _agreement(table: Data) -> list[str]:

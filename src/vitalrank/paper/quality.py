@@ -20,6 +20,8 @@ from vitalrank.tuning.results import Settings
 METRICS = ("f1@10", "ndcg@10", "recall@10", "precision@10")
 RANKED_BY = "ndcg@10"
 OURS = "vins"
+FORMS = ("vins-exact", "vins-harmonic", "vins-plain")  # VINS with another law or weight
+RIVALS = ("lfm-w", "dns")
 SEARCHERS = ("lfm-w", "vins")  # samplers that search for a violator
 EPOCHS_OF_TABLE3 = (5, 10, 20, 50, 150)
 PICTURED = ("uni", "vins")
@@ -62,8 +64,14 @@ def _scores(lab: Lab, source: Source) -> Data:
         "order_on_valid": sorted(finished, key=lambda name: -rows[name]["valid"]["mean"]),
         "best_baseline": baselines[0] if baselines else None,
         "second_baseline": baselines[1] if len(baselines) > 1 else None,
-        "ours_against": _against(finished),
+        "ours_against": _against(OURS, finished),
+        "forms_against": {name: _against(name, _only(finished, name)) for name in FORMS if name in finished},
     }
+
+
+def _only(runs: Mapping[str, Sequence[Outcome]], form: str) -> dict[str, Sequence[Outcome]]:
+    """The runs of a form of VINS and of its rivals."""
+    return {name: found for name, found in runs.items() if name in (form, *RIVALS)}
 
 
 def _row(lab: Lab, source: Source, contender: Contender, runs: Sequence[Outcome]) -> Data:
@@ -93,16 +101,16 @@ def _settings(settings: Settings) -> dict[str, Any]:
     return {**settings.model, **settings.sampler, **training}
 
 
-def _against(runs: Mapping[str, Sequence[Outcome]]) -> Data:
-    """VINS against each other: relative difference, and a paired test over users, adjusted for their number."""
-    if OURS not in runs:
+def _against(one: str, runs: Mapping[str, Sequence[Outcome]]) -> Data:
+    """One against each other: relative difference, and a paired test over users, adjusted for their number."""
+    if one not in runs:
         return {}
-    mine = _per_user(runs[OURS])
-    others = [name for name in runs if name != OURS]
+    mine = _per_user(runs[one])
+    others = [name for name in runs if name != one]
     p_values = holm([paired_p(mine, _per_user(runs[name])) for name in others])
     found = {}
     for name, p_value in zip(others, p_values, strict=True):
-        ratio = {metric: _mean(runs[OURS], metric) / _mean(runs[name], metric) - 1 for metric in ("f1@10", RANKED_BY)}
+        ratio = {metric: _mean(runs[one], metric) / _mean(runs[name], metric) - 1 for metric in ("f1@10", RANKED_BY)}
         found[name] = {"relative": ratio, "p": p_value}
     return found
 
