@@ -38,6 +38,7 @@ CASES = [
     ("vins", {"beta": 1.0, "kappa": 20, "margin": -1.5, "shots": 2, "weight": "harmonic"}),
     ("vins", {"beta": 1.0, "kappa": 5, "margin": 0.0, "shots": None, "weight": "none"}),
     ("vins", {"beta": 0.0, "kappa": 1, "margin": 1.0, "shots": 1}),
+    ("vins", {"beta": 1.0, "kappa": 30, "margin": -2.0, "shots": 20}),
 ]
 
 
@@ -54,7 +55,7 @@ def test_the_rescue_of_users_who_have_seen_nearly_all(name, settings):
     assert_reproduced(make_world(seed=1, rows=9, seen=crowded, n_items=90), name, settings, 3, 2, None)
 
 
-@pytest.mark.parametrize("shots", [1, 2, 5, None])
+@pytest.mark.parametrize("shots", [1, 2, 5, 16, 17, 40, None])
 def test_reject_sampler_alone_is_algorithm_1(shots):
     """So light a catalogue for so heavy a positive that all shots are often rejected, and the heaviest tie."""
     weights = [64.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 4.0, 4.0]

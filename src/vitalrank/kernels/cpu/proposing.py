@@ -134,10 +134,13 @@ def reject_sample(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> Any
             break
         at += PAIRS - shot
     if at < last:
-        return _item_at(law, shots.hits[at & (KEPT - 1)]), at + 1
-    if law.shots <= KEPT - PAIRS:
-        return _item_at(law, _heaviest(shots.hits, shots.weights, turn, last)), last
-    return _item_at(law, _heaviest_of_many(law.pool_level, place, turn, last)), last
+        hit = shots.hits[at & (KEPT - 1)]
+        last = at + 1
+    elif law.shots <= KEPT - PAIRS:
+        hit = _heaviest(shots.hits, shots.weights, turn, last)
+    else:
+        hit = _heaviest_of_many(law.pool_level, place, turn, last)
+    return _item_at(law, hit), last
 
 
 @njit(cache=True, **INNER)
@@ -263,7 +266,7 @@ def sample(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> Any:
     if law.shots > 0:
         return reject_sample(law, item, shots, place, turn)
     if (turn & (PAIRS - 1)) == 0:
-        load_shots(law, item, shots, place, turn)
+        fill(shots.words, place, turn)
     a, b = word_pair(shots.words, turn)
     return limit_sample(law, item, a, b), turn + 1
 
