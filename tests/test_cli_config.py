@@ -50,6 +50,7 @@ def test_comments_are_no_settings(lines):
         ("--set", "dim=8", "--set", "shots=none", "--sampler", "vins", "--lr", "0.01", "--seed", "3", "--valid", "0.2"),
         ("--sampler", "dns", "--negatives", "2", "--loss", "hinge", "--hinge-margin", "0.5", "--min-user", "3"),
         ("--model", "cml", "--set", "dim=4"),
+        ("--sampler", "lfm-w", "--set", "weight=none"),
     ],
 )
 def test_a_saved_config_repeats_the_run(log, tmp_path, words):

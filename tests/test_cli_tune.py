@@ -52,6 +52,15 @@ def test_a_named_space_with_a_range(log, tmp_path, capsys):
     assert set(best["training"]) == {"lr", "reg"}
 
 
+def test_a_search_over_weights_has_none_among_them(log, tmp_path, capsys):
+    words = ("--range", "weight=none,log2", "--set", "dim=4", "--trials", 2, *QUICK)
+    told(capsys, "tune", log, "--out", tmp_path / "t", "--sampler", "vins", *words)
+    rows = (tmp_path / "t" / "trials.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[1] for row in rows] == ["finished", "finished"]
+    assert sum(row.endswith("log2") for row in rows) == 1
+    assert call("fit", log, "--out", tmp_path / "a", "--config", tmp_path / "t" / "best.toml") == 0
+
+
 def test_a_saved_config_repeats_the_search(log, tmp_path, capsys):
     saved, again = tmp_path / "saved.toml", tmp_path / "again.toml"
     words = ("--space", "wide", "--sampler", "pop", "--set", "dim=4", "--trials", 2, "--seed", 5, *QUICK)

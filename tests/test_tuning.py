@@ -110,7 +110,7 @@ def test_a_part_of_a_grid_has_no_point_twice(tune):
 def test_the_settings_as_they_stand_come_first(tune):
     first = tune(space="wide", trials=1).trials[0].settings
     assert (first.model["dim"], first.training["lr"]) == (vr.MF().dim, CONFIG.lr)
-    assert first.sampler == {"beta": 0.5, "kappa": 64, "margin": 1.0}
+    assert first.sampler == {"beta": 0.5, "kappa": 64, "margin": 1.0, "weight": "log2"}
     first = tune(space={"beta": "0.6..1"}, trials=1).trials[0].settings  # where they do not lie in it, something else
     assert 0.6 <= first.sampler["beta"] <= 1
 

@@ -22,9 +22,9 @@ MARGIN = Range(0.4, 2.0, log=True)  # of LFM-W and VINS alike
 
 
 def _own(sampler: str, **changes: Dimension) -> Space:
-    """What the sampler alone has to be tuned, from the wide space of the library."""
+    """What the sampler alone has to be tuned, from the wide space of the library; other weights are contenders."""
     wide = named_space("wide", "mf", sampler)
-    own = {name: wide[name] for name in wide if name not in ("dim", "reg", "lr")}
+    own = {name: wide[name] for name in wide if name not in ("dim", "reg", "lr", "weight")}
     return {**STEPS, **own, **changes}
 
 

@@ -13,7 +13,7 @@ from vitalrank.kernels.laws import Law
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
 from vitalrank.samplers.catalogue import degree_weights, reject_law
 from vitalrank.samplers.checks import check_beta, check_count, check_number
-from vitalrank.samplers.weights import check_weight, weights_by_try
+from vitalrank.samplers.weights import weight_name, weights_by_try
 
 _BLOCK = 16  # candidates handed to a user's scorer at once
 
@@ -67,7 +67,7 @@ class VINS(Sampler):
         check_beta(self.beta)
         check_count("kappa", self.kappa)
         check_number("margin", self.margin)
-        check_weight(self.weight)
+        object.__setattr__(self, "weight", weight_name(self.weight))
         if self.shots is not None:
             check_count("shots", self.shots)
 
@@ -113,7 +113,7 @@ class LFMW(Sampler):
     def __post_init__(self) -> None:
         check_count("kappa", self.kappa)
         check_number("margin", self.margin)
-        check_weight(self.weight)
+        object.__setattr__(self, "weight", weight_name(self.weight))
 
     def _bound(self) -> type[BoundSampler]:
         return BoundUntil

@@ -45,10 +45,18 @@ WEIGHTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 }
 
 
-def check_weight(name: str) -> None:
-    """Refuse a weight that is not in ``WEIGHTS``."""
-    if name not in WEIGHTS:
+def weight_name(name: str | None) -> str:
+    """The name of a weight in ``WEIGHTS``; None is "none", since that is how command lines and files read the word.
+
+    Examples
+    --------
+    >>> weight_name("log2"), weight_name(None)
+    ('log2', 'none')
+    """
+    known = "none" if name is None else name
+    if known not in WEIGHTS:
         raise SettingError(f"unknown weight {name!r}; choose one of {', '.join(WEIGHTS)}.")
+    return known
 
 
 def weights_by_try(name: str, Z: float, kappa: int) -> NDArray[np.float32]:

@@ -83,6 +83,7 @@ _PAPER: Mapping[str, Space] = {
 }
 
 _WIDE_ALL: Space = {"dim": Choice((16, 32, 64, 128)), "reg": Range(1e-4, 0.3, log=True), "lr": Range(5e-4, 0.02, True)}
+_WEIGHT = Choice(("log2", "harmonic", "none"))
 _WIDE: Mapping[str, Space] = {
     "pop": {"beta": Range(0.0, 1.0)},
     "aobpr": {"rho": Range(0.005, 0.5, log=True)},
@@ -92,9 +93,12 @@ _WIDE: Mapping[str, Space] = {
     "irgan": {"temperature": Range(0.05, 1.0, log=True)},
     "dns": {"candidates": Range(2, 64, log=True)},
     "lfm-d": {"candidates": Range(4, 128, log=True), "rho": Range(0.01, 0.5, log=True)},
-    "lfm-w": {"margin": Range(0.25, 4.0, log=True)},
-    "vins": {"beta": Range(0.0, 1.0), "kappa": Range(8, 256, log=True), "margin": Range(0.25, 4.0, log=True)},
-}
+    "lfm-w": {"margin": Range(0.25, 4.0, log=True), "weight": _WEIGHT},
+    "vins": {
+        "beta": Range(0.0, 1.0), "kappa": Range(8, 256, log=True), "margin": Range(0.25, 4.0, log=True),
+        "weight": _WEIGHT,
+    },
+}  # fmt: skip
 # Models without steps have neither dim nor reg; both spaces are the same for them.
 _PLAIN: Mapping[str, Space] = {
     "itemknn": {"neighbours": Choice((20, 50, 100, 200, 400)), "shrinkage": Choice((0.0, 10.0, 50.0, 200.0))},
