@@ -8,10 +8,10 @@ Protocol: k-core on both sides (10; 5 for steam and amazon-games), test = last c
 10 % of the rest. Seed 0 tries the settings of GRID and MORE; the two best by valid are run with the other seeds, and
 the better mean on valid wins. The best epoch by valid is kept and test is read once. One line of JSON per run is
 appended to models.jsonl, so that a search that was stopped goes on where it was. Runs side by side share the machine
-and their seconds depend on each other; so ``--pace`` trains winners again alone, and the table has the seconds of an
-epoch of that times the epochs that the seeds took to their best on average. The last epochs before a best one gain
-next to nothing, so the claims also say how long VINS takes to 99 % of LFM-W's best on valid, each with the sooner of
-its two finalists.
+and their seconds depend on each other; so ``--pace`` trains winners again alone, and the table has the mean seconds of
+an epoch of such runs of a log, model and sampler times the epochs that the seeds took to their best on average. The
+last epochs before a best one gain next to nothing, so the claims also say how long VINS takes to 99 % of LFM-W's best
+on valid, each with the sooner of its two finalists.
 """
 
 from __future__ import annotations
