@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from vitalrank.comparing.running import warm_up
-from vitalrank.devices import taking_turns
+from vitalrank.devices import give_back, taking_turns
 from vitalrank.paper.store import Store
 from vitalrank.paper.units import OutOfTimeError, Result, Unit, Watch, perform
 from vitalrank.training.settings import TrainConfig
@@ -180,7 +180,10 @@ def _together(queue: _Queue, store: Store, crew: Crew) -> bool:
 
 
 def _in_worker(unit: Unit, folder: Path, crew: Crew) -> Result:
-    return perform(unit, folder, Watch(crew.run_seconds, crew.end), crew.threads)
+    try:
+        return perform(unit, folder, Watch(crew.run_seconds, crew.end), crew.threads)
+    finally:
+        give_back(unit.device)
 
 
 def _is_over(crew: Crew) -> bool:
