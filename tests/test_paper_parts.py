@@ -16,7 +16,7 @@ from test_paper import TINY, source_in
 from vitalrank.cli import app, paper
 from vitalrank.errors import SettingError
 from vitalrank.paper.checks import Finding
-from vitalrank.paper.claims import CLAIMS, verdict
+from vitalrank.paper.claims import CLAIMS, STANDING, verdict
 from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.lab import Lab
 from vitalrank.paper.logs import Source, cut
@@ -44,15 +44,15 @@ def lab_in(folder, source, **changes):
 # ------------------------------------------------------------------------------------------------------- the search
 
 
+@pytest.mark.parametrize("trials", [8, 60])
 @pytest.mark.parametrize("name", CONTENDERS)
-def test_settings_lie_in_the_space_and_make_a_sampler(name):
+def test_settings_lie_in_the_space_and_make_a_sampler(name, trials):
     contender = CONTENDERS[name]
-    search = Search(contender, 8)
-    best, points = None, []
+    search = Search(contender, trials)
+    points = []
     for number in range(search.rounds):
-        points += search.points(number, best)
-        best = points[-1]
-    assert len(points) == 8
+        points += search.points(number, [(point, float(turn)) for turn, point in enumerate(points)])
+    assert len(points) == trials
     for settings in map(search.settings, points):
         flat = {**settings.model, **settings.sampler, **settings.training}
         assert flat.keys() == contender.space.keys()
@@ -69,14 +69,34 @@ def test_settings_lie_in_the_space_and_make_a_sampler(name):
 def test_later_rounds_look_nearer_to_the_best():
     search = Search(CONTENDERS["vins"], 40)
     best = np.array([0.9, 0.5, 0.1, 0.5, 0.3])
+    tried = [(1.0 - best, 0.1), (best, 0.2)]
     for number, share in ((0, 1.0), (1, 0.5), (2, 0.25)):
-        points = np.array(search.points(number, best))
+        points = np.array(search.points(number, tried))
         assert 0.0 <= points.min() <= points.max() <= 1.0
         assert (np.ptp(points, axis=0) <= share).all()
         assert (np.ptp(points, axis=0) >= 0.6 * share).all()
         assert number == 0 or (abs(points - best) <= share).all()
-    lost = np.array(search.points(1, None))
+    assert search.rounds == 3  # too few trials to breed from
+    lost = np.array(search.points(1))
     assert (np.ptp(lost, axis=0) > 0.6).all()  # nothing worked: look everywhere again
+
+
+def test_the_last_rounds_breed_from_the_best_few():
+    """Children of eight good trials on a line lie near that line; none of a hundred poor ones has a part in them."""
+    search = Search(CONTENDERS["vins"], 96)
+    assert search.rounds == 5
+    words = {name: place for place, name in enumerate(("reg", "lr", "beta", "margin", "weight"))}
+    ways = np.linspace(0.3, 0.5, 8)
+    good = [np.array([way, 1 - way, 0.5, 0.5, 0.9]) for way in ways]
+    poor = list(np.random.default_rng(0).uniform(0.7, 1.0, (100, 5)))
+    tried = [(point, 0.2) for point in good] + [(point, 0.1) for point in poor]
+    children = np.array(search.points(3, tried))
+    assert len(children) == 16
+    assert (children[:, words["weight"]] == 0.9).all()  # words are inherited
+    assert abs(children[:, 0] + children[:, 1] - 1.0).max() < 0.3
+    assert 0.1 < children[:, 0].min() < children[:, 0].max() < 0.7
+    assert not np.array_equal(children, np.array(search.points(4, tried)))
+    assert np.array_equal(children, np.array(search.points(3, tried)))
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 5])
@@ -101,7 +121,7 @@ def test_every_sampler_tries_the_same_steps():
 
 def test_the_searchers_share_their_margins_and_their_steps():
     ours, theirs = CONTENDERS["vins"].space, CONTENDERS["lfm-w"].space
-    assert {name: ours[name] for name in ("margin", "lr", "reg")} == {name: theirs[name] for name in theirs}
+    assert {name: ours[name] for name in ("margin", "weight", "lr", "reg")} == {name: theirs[name] for name in theirs}
 
 
 def test_costly_samplers_may_have_fewer_trials(tmp_path, source):
@@ -287,6 +307,16 @@ def test_a_gain_must_be_more_than_luck():
     assert [better.findings(table(*case))[0].held for case in ((0.05, 0.01), (0.05, 0.2), (-0.05, 0.01))] == [
         True, False, False,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("epochs", "held"), [(120, False), (60, True)])
+def test_a_whole_training_takes_its_epochs_as_they_were_timed(epochs, held):
+    timed = {"vins": {"seconds": 1.0}, "lfm-w": {"seconds": 1.2}}
+    rows = {"vins": {"epochs": {"mean": epochs}}, "lfm-w": {"epochs": {"mean": 100}}}
+    results = {"table4": {"logs": {"a": timed}}, "table2": {"logs": {"a": {"rows": rows}}}}
+    whole = next(one for one in STANDING if "0.65" in one.text)
+    assert [found.held for found in whole.findings(results)] == [held]
+    assert whole.findings({"table4": {"logs": {"a": timed}}}) is None  # how many epochs, Table 2 knows
 
 
 def test_saved_time_is_measured_against_lfm_w():

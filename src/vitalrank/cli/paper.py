@@ -30,9 +30,9 @@ def paper(
     quick: Annotated[bool, typer.Option("--quick", help="Minutes: everything smaller; too small to conclude.")] = False,
     seeds: Annotated[int | None, typer.Option(help="Runs of each contender.", show_default="5")] = None,
     trials: Annotated[int | None, typer.Option(help="Settings tried for each contender.", show_default="12")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Most epochs of a run.", show_default="150")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Most epochs of a run.", show_default="120")] = None,
     patience: options.Patience = None,
-    valid_every: Annotated[int | None, typer.Option(help="Epochs between two evaluations.", show_default="2")] = None,
+    valid_every: Annotated[int | None, typer.Option(help="Epochs between two evaluations.", show_default="5")] = None,
     protocol: Annotated[
         str, typer.Option(help="valid, or paper: settings and epoch picked on test, as the paper does.")
     ] = "valid",

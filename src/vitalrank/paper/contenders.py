@@ -12,23 +12,29 @@ from vitalrank.tuning.spaces import Choice, Dimension, Range, named_space
 Space = Mapping[str, Dimension]
 
 # The same for every sampler with MF. The library's L2 is per occurrence in a batch, so the paper's values are no guide.
-STEPS: Space = {"reg": Range(0.01, 0.15, log=True), "lr": Range(0.0015, 0.006, log=True)}
+STEPS: Space = {"reg": Range(0.01, 0.15, log=True), "lr": Range(0.002, 0.012, log=True)}  # falls to nothing
+GAME_STEPS: Space = {"reg": Range(0.01, 0.15, log=True), "lr": Range(0.0015, 0.006, log=True)}
 DEEP_STEPS: Space = {"reg": Range(0.005, 0.12, log=True), "lr": Range(0.001, 0.006, log=True)}
 DEEP_TRAINING = {"batch": None}  # by the size of the log, as for MF
 # L2 counts every occurrence: with k negatives a positive there are k times as many.
 MANY: Space = {**STEPS, "reg": Range(0.0003, 0.05, log=True)}
 _DEAR = 5.0  # times an epoch of Uniform
-MARGIN = Range(0.4, 2.0, log=True)  # of LFM-W and VINS alike
+# Of LFM-W and VINS alike.
+MARGIN = Range(0.4, 2.0, log=True)
+WEIGHT = Choice(("log2", "harmonic", "none"))
 
 
 def _own(sampler: str, **changes: Dimension) -> Space:
-    """What the sampler alone has to be tuned, from the wide space of the library; other weights are contenders."""
+    """What is tuned of a sampler: the wide space of the library, with changes."""
     wide = named_space("wide", "mf", sampler)
-    own = {name: wide[name] for name in wide if name not in ("dim", "reg", "lr", "weight")}
-    return {**STEPS, **own, **changes}
+    return {**STEPS, **{name: wide[name] for name in wide if name not in ("dim", *STEPS)}, **changes}
 
 
-_VINS: Space = _own("vins", beta=Choice((0.25, 0.5, 0.75, 1.0)), kappa=Choice((64, 128)), margin=MARGIN)
+_LFM_W: Space = {**STEPS, "margin": MARGIN}
+_VINS: Space = {**STEPS, "beta": Range(0.25, 1.0), "margin": MARGIN}
+_BUFFER = 128  # of VINS, the larger of the paper's two; Table 5 has others
+# With costlier models there are too few trials for the weight.
+_DEEP_VINS: Space = {"beta": Choice((0.25, 0.5, 0.75, 1.0)), "kappa": Choice((64, 128)), "margin": MARGIN}
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class Contender:
     space: Space
     model: str = "mf"
     training: Mapping[str, Any] = field(default_factory=dict)  # fixed
+    deep_space: Space | None = None  # with another model, where it is not the same
     beyond: bool = False  # not in the paper
     rank: int = 1  # lower ones are run first
     cost: float = 1.0  # of an epoch, roughly, to start the longest first
@@ -52,7 +59,7 @@ class Contender:
 
     def with_model(self, model: str) -> Contender:
         """The same sampler with another model."""
-        space = {**self.space, **DEEP_STEPS}
+        space = {**STEPS, **(self.space if self.deep_space is None else self.deep_space), **DEEP_STEPS}
         training = {**self.training, **DEEP_TRAINING}
         name, cost = f"{model} {self.name}", 20 * self.cost
         return replace(self, name=name, model=model, space=space, training=training, rank=3, cost=cost)
@@ -73,11 +80,15 @@ _ALL = (
         rank=2, cost=6,
     ),
     Contender("sa", "SA", SA(), _own("sa", **MANY, candidates=Choice((64, 128, 256))), rank=2, cost=8),
-    Contender("irgan", "IRGAN", IRGAN(), STEPS, model="irgan", training=DEEP_TRAINING, rank=4, cost=100),
+    Contender("irgan", "IRGAN", IRGAN(), GAME_STEPS, model="irgan", training=DEEP_TRAINING, rank=4, cost=100),
     Contender("dns", "DNS", DNS(), _own("dns", candidates=Range(4, 64, log=True)), rank=0, cost=2),
     Contender("lfm-d", "LFM-D", LFMD(), _own("lfm-d", candidates=Range(8, 64, log=True)), cost=2),
-    Contender("lfm-w", "LFM-W", LFMW(), _own("lfm-w", margin=MARGIN), rank=0, cost=4),
-    Contender("vins", "VINS", VINS(), _VINS, rank=0, cost=3),
+    Contender(
+        "lfm-w", "LFM-W", LFMW(), {**_LFM_W, "weight": WEIGHT}, deep_space={"margin": MARGIN}, rank=0, cost=4,
+    ),
+    Contender(
+        "vins", "VINS", VINS(kappa=_BUFFER), {**_VINS, "weight": WEIGHT}, deep_space=_DEEP_VINS, rank=0, cost=3,
+    ),
     Contender(
         "dns-top", "DNS(M, N)", DNS(), _own("dns", candidates=Range(8, 64, log=True), top=Choice((2, 4, 8))),
         beyond=True, cost=2,
@@ -91,13 +102,12 @@ _ALL = (
         {**MANY, "negatives": Choice((64, 128, 256))},
         training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
     ),
-    Contender("vins-exact", "VINS, exact draws", VINS(shots=None), _VINS, beyond=True, cost=3),
-    Contender("vins-harmonic", "VINS, WARP's weight", VINS(weight="harmonic"), _VINS, beyond=True, rank=2, cost=3),
-    Contender("vins-plain", "VINS, no weight", VINS(weight="none"), _VINS, beyond=True, rank=2, cost=3),
     Contender(
-        "lfm-w-plain", "LFM-W, no weight", LFMW(weight="none"), _own("lfm-w", margin=MARGIN), beyond=True, rank=2,
-        cost=4,
+        "vins-exact", "VINS, exact draws", VINS(kappa=_BUFFER, shots=None), {**_VINS, "weight": WEIGHT}, beyond=True,
+        cost=3,
     ),
+    Contender("vins-log2", "VINS, the paper's weight", VINS(kappa=_BUFFER), _VINS, beyond=True, cost=3),
+    Contender("lfm-w-harmonic", "LFM-W, WARP's weight", LFMW(), _LFM_W, beyond=True, cost=4),
 )  # fmt: skip
 MODEL_LABELS = {"mf": "MF", "fpmc": "FPMC", "marank": "MARank"}
 CONTENDERS: Mapping[str, Contender] = {contender.name: contender for contender in _ALL}

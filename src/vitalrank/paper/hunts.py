@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import NamedTuple
 
 from vitalrank.paper.searching import Point, Search, is_better
@@ -81,8 +82,10 @@ class Hunt:
 
     def _go_on(self) -> None:
         while len(self._rounds) < self._search.rounds and self._are_done(self._tried):
-            best = self._ranked(self._tried)[:1]
-            points = self._search.points(len(self._rounds), best[0].point if best else None)
+            values = [(trial.point, self._value(trial)) for trial in self._tried]
+            points = self._search.points(
+                len(self._rounds), [(p, v) for p, v in values if v is not None and isfinite(v)]
+            )
             found = ((point, self._search.settings(point)) for point in points)
             self._rounds.append([Trial(*trial, self._try_out(trial[1])) for trial in found])
         if not self._run_off and len(self._rounds) == self._search.rounds and self._are_done(self._tried):

@@ -22,7 +22,8 @@ from vitalrank.tuning.results import Settings
 SEARCH_SEED_RUN = 0  # the seed of every trial
 LONG_SEED = 0
 MEASURED = ("long", "timed", "picture", "sized")  # kinds of units that may run on a device of their own
-LENGTHS = ("epochs", "patience", "valid_every")  # of a run; each kind has its own
+LENGTHS = ("epochs", "patience", "valid_every", "schedule")  # of a run; each kind has its own
+DEEP = ("fpmc", "marank", "irgan")
 
 
 @dataclass
@@ -67,20 +68,7 @@ class Lab:
     def unit(self, kind: str, source: Source, contender: Contender, settings: Settings, seed: int) -> Unit:
         """A unit with the study's own settings filled in."""
         here = self.settings
-        is_deep = contender.model in ("fpmc", "marank", "irgan")
-        training: dict[str, Any] = {
-            "epochs": min(here.epochs, here.model_epochs) if is_deep else here.epochs,
-            "patience": here.patience,
-            "valid_every": here.valid_every,
-        }
-        if kind == "trial":
-            training["patience"] = here.trial_patience
-            training["epochs"] = min(training["epochs"], here.trial_epochs or training["epochs"])
-        if is_deep:
-            training["patience"] = min(training["patience"], here.model_patience)
-        if kind in ("long", "timed"):
-            epochs = here.long_epochs if kind == "long" else here.timed_epochs
-            training = {"epochs": min(epochs, training["epochs"]) if is_deep else epochs}
+        training = self._lengths(kind, contender.model in DEEP)
         if contender.sampler is None:
             return Unit(kind, source, contender, settings, seed, here.protocol)
         full = Settings(
@@ -90,6 +78,25 @@ class Lab:
         )
         device = here.measured_on or here.device if kind in MEASURED else here.device
         return Unit(kind, source, contender, full, seed, here.protocol, device)
+
+    def _lengths(self, kind: str, is_deep: bool) -> dict[str, Any]:
+        """How long a run of this kind lasts, and its schedule."""
+        here = self.settings
+        schedule = {} if is_deep else {"schedule": here.schedule}
+        epochs = min(here.epochs, here.model_epochs) if is_deep else here.epochs
+        if kind in ("long", "timed"):
+            wanted = here.long_epochs if kind == "long" else here.timed_epochs
+            return {"epochs": min(wanted, epochs) if is_deep else wanted, **schedule}
+        patience = here.patience
+        if kind == "trial":
+            patience, epochs = here.trial_patience, min(epochs, here.trial_epochs or epochs)
+        if is_deep:
+            return {
+                "epochs": epochs,
+                "patience": min(patience, here.model_patience),
+                "valid_every": here.model_valid_every,
+            }
+        return {"epochs": epochs, "patience": patience, "valid_every": here.valid_every, **schedule}
 
     def hunt(self, source: Source, contender: Contender) -> Hunt:
         """The search of a contender on a log."""

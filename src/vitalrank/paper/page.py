@@ -16,6 +16,7 @@ from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.published import NDCG, published
 from vitalrank.paper.quality import FORMS, OURS, RIVALS
+from vitalrank.paper.searching import ENOUGH
 
 NOTES = "notes.md"
 
@@ -32,10 +33,12 @@ This page is written by `vitalrank paper`; each verdict is computed from the dat
 _PROTOCOLS = {
     "valid": "Protocol: each user's last 20 % are the test part, the last 10 % of the rest the validation part. Every "
     "contender is tuned on valid with the same number of trials ({trials}; {costly} for CML, PRIS, SA and the softmax "
-    "losses, {model_trials} for IRGAN, FPMC and MARank), half of them spread over its own space, the others nearer and "
-    "nearer to the best; a run-off between the {finalists} best, at most half of all, with {runoff_seeds} seeds each; "
-    "then {seeds} seeds ({model_seeds} for IRGAN, FPMC and MARank) with the winner, the best epoch by valid, test read "
-    "once. The paper has no validation part.",
+    "losses, {model_trials} for IRGAN, FPMC and MARank): half of them spread over its own space, a quarter near the "
+    "best, a quarter nearer still; of {enough} or more, the last third is bred from the best few instead. Then a "
+    "run-off between the {finalists} best, at most half of all, with {runoff_seeds} seeds each; then {seeds} seeds "
+    "({model_seeds} for IRGAN, FPMC and MARank) with the winner, the best epoch by valid, test read once. A run with "
+    "MF or CML has at most {epochs} epochs, its learning rate is {schedule}. LFM-W and VINS search their weight too. "
+    "The paper has no validation part.",
     "paper": "Protocol: the paper's own. There is no validation part: settings ({trials} trials) and epoch are picked "
     "on the test part, so every figure is too good, for all contenders alike.",
 }
@@ -77,7 +80,7 @@ def _protocol(results: Mapping[str, Data]) -> list[str]:
     settings = facts["settings"]
     logs = ", ".join(f"{name} ({log['min_user']}-core)" for name, log in facts["logs"].items())
     costly = settings.get("costly_trials") or "as many"
-    protocol = _PROTOCOLS[settings["protocol"]].format(**settings, costly=costly)
+    protocol = _PROTOCOLS[settings["protocol"]].format(**settings, costly=costly, enough=ENOUGH)
     return [protocol, f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]
 
 

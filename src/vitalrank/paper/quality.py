@@ -20,8 +20,8 @@ from vitalrank.tuning.results import Settings
 METRICS = ("f1@10", "ndcg@10", "recall@10", "precision@10")
 RANKED_BY = "ndcg@10"
 OURS = "vins"
-FORMS = ("vins-exact", "vins-harmonic", "vins-plain")  # VINS with another law or weight
-RIVALS = ("lfm-w", "dns")
+FORMS = ("vins-log2", "vins-exact")  # VINS with another law, or with the paper's weight alone
+RIVALS = ("lfm-w", "lfm-w-harmonic", "dns")
 SEARCHERS = ("lfm-w", "vins")  # samplers that search for a violator
 EPOCHS_OF_TABLE3 = (5, 10, 20, 50, 150)
 PICTURED = ("uni", "vins")
@@ -89,6 +89,7 @@ def _row(lab: Lab, source: Source, contender: Contender, runs: Sequence[Outcome]
         "metrics": {name: mean_and_spread([run.metrics[name] for run in runs]) for name in METRICS} if runs else None,
         "valid": mean_and_spread([result["value"] for result in told if result["value"] is not None]),
         "best_epoch": mean_and_spread([run.best_epoch for run in runs if run.best_epoch is not None]),
+        "epochs": mean_and_spread([len(run.records) for run in runs if run.records]),
         "tries": mean_and_spread([run.tries for run in runs if run.tries is not None]),
         "training_seconds": mean_and_spread([run.seconds for run in runs]),
         "cut": sum(bool(result.get("cut")) for result in told),

@@ -1,9 +1,9 @@
-"""Settings to try: first spread evenly over the space, then nearer and nearer to the best; the same for everyone."""
+"""Settings to try: spread over the space, then nearer to the best, then bred from the best few; alike for all."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,10 +18,16 @@ from vitalrank.tuning.results import Settings
 from vitalrank.tuning.spaces import Choice, Dimension
 
 SHARED = ("reg", "lr")
-# Each round's share of the trials, and of the space that it looks at around the best trial so far.
-ROUNDS = ((0.5, 1.0), (0.25, 0.5), (0.25, 0.25))
+# Each round's share of the trials that are not bred, and of the space that it looks at around the best so far.
+BOXES = ((0.5, 1.0), (0.25, 0.5), (0.25, 0.25))
+BRED = 2  # rounds that follow, each with a sixth of all trials
+ENOUGH = 48  # trials; with fewer there are too few good ones to breed from
+_PARENTS = 8
+_BEYOND = 0.25  # of the way between its parents, a child may lie past either
+_JITTER = 0.05
 
 Point = NDArray[np.float64]  # one share of each dimension
+Tried = Sequence[tuple[Point, float]]  # points and what came of them on valid
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Search:
     >>> search = Search(CONTENDERS["dns"], trials=4)
     >>> [search.settings(point).sampler for point in search.points(0)]
     [{'candidates': 17}, {'candidates': 6}]
-    >>> [search.settings(point).sampler for point in search.points(1, search.points(0)[0])]
+    >>> [search.settings(point).sampler for point in search.points(1, [(search.points(0)[0], 0.1)])]
     [{'candidates': 23}]
     """
 
@@ -64,34 +70,63 @@ class Search:
     @cached_property
     def _counts(self) -> list[int]:
         """Trials of each round; those that a share leaves over go to the first."""
-        later = [int(share * self.trials) for share, _ in ROUNDS[1:]]
-        return [self.trials - sum(later), *later]
+        bred = [self.trials // 6] * BRED if self.trials >= ENOUGH else []
+        rest = self.trials - sum(bred)
+        later = [int(share * rest) for share, _ in BOXES[1:]]
+        return [rest - sum(later), *later, *bred]
 
     @property
     def rounds(self) -> int:
         """How many there are."""
-        return len(ROUNDS)
+        return len(self._counts)
 
-    def points(self, number: int, best: Point | None = None) -> list[Point]:
-        """The points of a round, given the best of the rounds before; without one they are spread again.
+    def points(self, number: int, tried: Tried = ()) -> list[Point]:
+        """The points of a round, given the trials before it that worked; without any they are spread again.
 
-        Learning rate and L2 take the same turns for every contender, so that none has better luck with them; what is
-        its own is spread apart from them.
+        While they are spread, learning rate and L2 take the same turns for every contender, so that none has better
+        luck with them; what is its own is spread apart from them.
         """
-        count, before, share = self._counts[number], sum(self._counts[:number]), ROUNDS[number][1]
+        count, before = self._counts[number], sum(self._counts[:number])
+        if number >= len(BOXES) and tried:
+            return self._children(tried, count, np.random.default_rng((self.seed, number)))
+        rows = self._spread(before + count)[before:]  # (count, d)
+        share = BOXES[number][1] if number < len(BOXES) else 1.0
+        return list(_around(tried, share, rows)) if tried else list(rows)
+
+    def _spread(self, count: int) -> NDArray[np.float64]:
         widths = (len(SHARED), len(self._own))
-        turns = [spread_points(before + count, width, self.seed + turn) for turn, width in enumerate(widths)]
-        rows = np.hstack(turns)[before:]  # (count, d)
-        if best is None or share == 1.0:
-            return list(rows)
-        low = np.clip(best - share / 2, 0.0, 1.0 - share)  # the whole box lies inside
-        return list(low + share * rows)
+        turns = [spread_points(count, width, self.seed + turn) for turn, width in enumerate(widths)]
+        return np.hstack(turns)  # (count, d)
+
+    def _children(self, tried: Tried, count: int, rng: np.random.Generator) -> list[Point]:
+        """Points on the line between two of the best, or a little past them; a word is one of theirs."""
+        best = sorted(tried, key=lambda trial: -trial[1])[:_PARENTS]
+        parents = np.array([point for point, _ in best])  # (p, d)
+        pairs = [rng.choice(len(parents), 2, replace=len(parents) < 2) for _ in range(count)]
+        one, other = np.moveaxis(parents[np.array(pairs)], 1, 0)  # (count, d) each
+        ways = rng.uniform(-_BEYOND, 1 + _BEYOND, (count, 1))
+        between = one + ways * (other - one) + rng.normal(0.0, _JITTER, one.shape)
+        inherited = np.where(ways < 0.5, one, other)
+        return list(np.where(self._words, inherited, np.clip(between, 0.0, 1.0)))
+
+    @cached_property
+    def _words(self) -> list[bool]:
+        """Which dimensions have no order."""
+        knobs = self._plan.knobs
+        choices = [knobs[name].dimension if name in knobs else None for name in (*SHARED, *self._own)]
+        return [isinstance(one, Choice) and any(isinstance(value, str) for value in one.values) for one in choices]
 
     def settings(self, point: Point) -> Settings:
         """The settings at a point."""
         knobs = self._plan.knobs
         shares = dict(zip((*SHARED, *self._own), point.tolist(), strict=True))
         return self._plan.settings({name: value_at(knob.dimension, shares[name]) for name, knob in knobs.items()})
+
+
+def _around(tried: Tried, share: float, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows of the unit cube moved into a box around the best, which lies inside the cube as a whole."""
+    best = max(tried, key=lambda trial: trial[1])[0]
+    return np.clip(best - share / 2, 0.0, 1.0 - share) + share * rows
 
 
 def spread_points(count: int, dimensions: int, seed: int = 0) -> NDArray[np.float64]:

@@ -26,8 +26,8 @@ class StudySettings:
     costly_trials
         Settings tried for those whose epochs cost many times Uniform's (CML, PRIS, SA, the softmax losses); None: as
         many as for the others.
-    epochs, patience, valid_every, dim
-        Of every run.
+    epochs, patience, valid_every, schedule, dim
+        Of every run with MF and CML.
     trial_epochs, trial_patience
         While settings are tried, the same for all; no epochs: as many as in every run.
     finalists, runoff_seeds
@@ -35,8 +35,8 @@ class StudySettings:
     protocol
         ``"valid"``: settings and epoch are picked on a validation part, test is read once. ``"paper"``: no validation
         part; both are picked on test, as the paper does.
-    model_trials, model_seeds, model_epochs, model_patience
-        The same for IRGAN and the models of Figures 7 to 9, which cost more.
+    model_trials, model_seeds, model_epochs, model_patience, model_valid_every
+        The same for IRGAN and the models of Figures 7 to 9, which cost more; their learning rate is constant.
     buffer_seeds, variation_seeds
         Runs of each setting of Table 5 and of the variations.
     long_epochs, timed_epochs
@@ -62,12 +62,13 @@ class StudySettings:
     seeds: int = 5
     trials: int = 12
     costly_trials: int | None = None
-    epochs: int = 150
-    patience: int = 12
-    valid_every: int = 2
+    epochs: int = 120
+    patience: int = 6
+    valid_every: int = 5
+    schedule: str = "linear"
     dim: int = 64
     trial_epochs: int | None = None
-    trial_patience: int = 5
+    trial_patience: int = 4
     finalists: int = 4
     runoff_seeds: int = 2
     protocol: str = "valid"
@@ -75,6 +76,7 @@ class StudySettings:
     model_seeds: int = 2
     model_epochs: int = 60
     model_patience: int = 4
+    model_valid_every: int = 2
     buffer_seeds: int = 2
     variation_seeds: int = 3
     long_epochs: int = 150
