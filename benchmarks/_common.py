@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine's name, a log of Yelp's size, saved numbers, a venv for the peers."""
+"""What the benchmarks share: the machine's name, logs, saved numbers, a venv for the peers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 import vitalrank as vr
 
 HERE = Path(__file__).parent
+CORE = {"steam": 5, "amazon-games": 5, "lastfm": 5}  # least rows of a user and of an item; else 10
 YELP = {"users": 113_917, "items": 93_850, "positives": 3_181_432}
 
 
@@ -50,6 +52,13 @@ def yelp_like(users: int = 113_917, items: int = 93_850, positives: int = 3_181_
     item = rng.permutation(items)[rng.choice(items, positives, p=weight / weight.sum())]
     user[:users], item[-items:] = np.arange(users), np.arange(items)
     return vr.Interactions.from_arrays(user, item)
+
+
+@cache
+def parts(folder: str | Path, name: str) -> tuple[vr.Interactions, ...]:
+    """Train, valid and test of a real log: k-core on both sides, each user's last 20 %, the last 10 % of the rest."""
+    core = CORE.get(name, 10)
+    return vr.read(Path(folder) / f"{name}.tsv.gz").k_core(core, core).split_last(0.2, valid=0.1)
 
 
 def best_seconds(action: Callable[[], Any], repeats: int = 3) -> float:

@@ -1,4 +1,4 @@
-"""The measured tables of docs/choose.md, made anew from the saved numbers of samplers.py, mf.py and quality.py.
+"""The measured tables of docs/choose.md, made anew from the saved numbers of samplers.py, mf.py and the paper's study.
 
     python benchmarks/choose_table.py
 
@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from statistics import mean, stdev
-from typing import Any
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "choose.md"
-LOGS = ("amazon-cds", "yelp", "steam")
+STUDY = HERE.parent / "docs" / "paper"
+ALIKE = ("uni", "dns", "vins", "lfm-w")
 # Name of the page: class, cheapest first.
 NAMES = {
     "uni": "Uniform", "pop": "Popularity", "aobpr": "AOBPR", "dns": "DNS", "cml": "CML", "lfm-d": "LFMD",
@@ -37,36 +36,15 @@ def cost_table() -> str:
     return "\n".join(rows)
 
 
-def tuned_runs() -> dict[tuple[str, str], list[Any]]:
-    """Runs of the settings that were best on validation, among those run with three seeds, by log and sampler."""
-    recipes: dict[tuple[str, str, str], dict[int, Any]] = {}
-    for run in map(json.loads, (HERE / "quality.jsonl").read_text().splitlines()):
-        recipe = json.dumps([run["settings"], run["training"]])
-        recipes.setdefault((run["log"], run["sampler"], recipe), {})[run["seed"]] = run
-    best: dict[tuple[str, str], list[Any]] = {}
-    for (log, kind, _), seeds in recipes.items():
-        runs = list(seeds.values())
-        if len(runs) >= 3 and of(runs, "valid") > of(best.get((log, kind), []), "valid"):
-            best[log, kind] = runs
-    return best
-
-
-def of(runs: list[Any], name: str) -> float:
-    return mean(run[name] for run in runs) if runs else 0.0
-
-
 def quality_table() -> str:
-    """Test NDCG@10 and tries over the seeds of the tuned runs."""
-    tuned = tuned_runs()
-    kinds = {name: kind for name, kind in NAMES.items() if all((log, kind) in tuned for log in LOGS)}
-    rows = ["| | " + " | ".join(f"[{name}](samplers/{name}.md)" for name in kinds) + " |"]
-    rows.append("|---" * (len(kinds) + 1) + "|")
-    for log in LOGS:
-        runs = [tuned[log, kind] for kind in kinds.values()]
-        spread = [stdev(run["test"] for run in seeds) for seeds in runs]
-        cells = [f"{of(seeds, 'test'):.4f} ± {width:.4f}" for seeds, width in zip(runs, spread, strict=True)]
-        rows.append(f"| {log}: NDCG@10 | " + " | ".join(cells) + " |")
-        rows.append(f"| {log}: tries | " + " | ".join(f"{of(seeds, 'tries'):.1f}" for seeds in runs) + " |")
+    """Test NDCG@10 and tries of the samplers that the study of the paper tuned with the same number of trials."""
+    logs = json.loads((STUDY / "table2.json").read_text(encoding="utf-8"))["logs"]
+    rows = ["| | " + " | ".join(f"[{name}](samplers/{name}.md)" for name in ALIKE) + " |", "|---" * 5 + "|"]
+    for log, found in logs.items():
+        told = [found["rows"][name] for name in ALIKE]
+        scores = [row["metrics"]["ndcg@10"] for row in told]
+        rows.append(f"| {log}: NDCG@10 | " + " | ".join(f"{s['mean']:.4f} ± {s['sd']:.4f}" for s in scores) + " |")
+        rows.append(f"| {log}: tries | " + " | ".join(f"{row['tries']['mean']:.1f}" for row in told) + " |")
     return "\n".join(rows)
 
 

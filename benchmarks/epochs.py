@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _common import peers_python, save
-from models import Timed, parts
+from _common import parts, peers_python, save
+from models import Timed
 
 import vitalrank as vr
 

@@ -1,15 +1,13 @@
-"""What a fit costs besides its epochs: its start, its memory, serving everybody; and VINS beside LFM-W over whole runs.
+"""What a fit costs besides its epochs: its start, its memory, serving everybody.
 
-    python benchmarks/fit.py [--data FOLDER]
+    python benchmarks/fit.py
 
 The goals: the first fit after an install starts its first epoch within 10 s, later ones within 1 s; at most 24 bytes
-per interaction besides the tables and their moments; recommendations for all users in bounded memory; VINS in at most
-0.6 of LFM-W's seconds at equal or better NDCG@10 (``--data`` holds amazon-cds.tsv.gz and yelp.tsv.gz).
+per interaction besides the tables and their moments; recommendations for all users in bounded memory.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -34,18 +32,6 @@ log = vr.Interactions.from_arrays(rng.integers(0, 2000, 40_000), rng.integers(0,
 vr.MF(64).fit(log, epochs=1, progress=False)
 print(time.perf_counter() - began)
 """
-
-# Best settings by validation: see quality.py.
-RUNS = {
-    "amazon-cds": {
-        "LFM-W": (vr.LFMW(margin=1.0), {"reg": 0.05, "batch": 2048}),
-        "VINS": (vr.VINS(beta=0.25), {"reg": 0.05, "batch": 2048}),
-    },
-    "yelp": {
-        "LFM-W": (vr.LFMW(margin=1.0), {"reg": 0.05, "batch": 2048}),
-        "VINS": (vr.VINS(), {"reg": 0.06, "batch": 2048}),
-    },
-}
 
 
 def starts() -> dict[str, float]:
@@ -88,42 +74,9 @@ def memory() -> dict[str, float]:
     }
 
 
-def whole_runs(data: Path) -> dict[str, Any]:
-    """Training seconds until the best epoch by validation, and its NDCG@10 on test."""
-    found: dict[str, Any] = {}
-    for name, runs in RUNS.items():
-        rest, test = vr.read(data / f"{name}.tsv.gz").k_core(10, 10).split_last(0.2)
-        train, valid = rest.split_last(0.1)
-        found[name] = {}
-        for label, (sampler, options) in runs.items():
-            model = vr.MF(DIM).fit(
-                train, sampler, lr=0.003, epochs=120, valid=valid, valid_every=2, progress=False, **options
-            )
-            records = model.history.records
-            best = max((r for r in records if r.get("ndcg@10") is not None), key=lambda r: r["ndcg@10"])
-            found[name][label] = {
-                "sampler": repr(sampler),
-                "options": options,
-                "epoch": best["epoch"],
-                "epochs": len(records),
-                "seconds": sum(r["seconds"] for r in records),
-                "seconds_to_best": sum(r["seconds"] for r in records if r["epoch"] <= best["epoch"]),
-                "tries": best["tries"],
-                "test": vr.evaluate(model, test, at=10, metrics="ndcg", exclude=(train, valid))["ndcg@10"],
-            }
-            print(name, label, json.dumps(found[name][label]), flush=True)
-        found[name]["ratio"] = found[name]["VINS"]["seconds"] / found[name]["LFM-W"]["seconds"]
-    return found
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path)
-    arguments = parser.parse_args()
     result: dict[str, Any] = {"dim": DIM, "date": time.strftime("%Y-%m-%d"), "start": starts(), "memory": memory()}
     print(json.dumps(result, indent=1), flush=True)
-    if arguments.data:
-        result["whole_runs"] = whole_runs(arguments.data)
     save("fit", result)
 
 

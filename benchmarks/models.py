@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _common import HERE, save
+from _common import HERE, parts, save
 
 Run = dict[str, Any]
 
@@ -37,7 +37,6 @@ def settings(pace: tuple[float, int | None], regs: tuple[float, ...]) -> list[Ru
     return [{"lr": pace[0], "batch": pace[1], "reg": reg} for reg in regs]
 
 
-CORE = {"steam": 5, "amazon-games": 5}
 LOGS = ("ml-100k", "steam", "amazon-games", "yelp")
 # Learning rate, batch (None: by the size of the log) and L2 weight, each of the last in turn.
 GRID = {
@@ -62,14 +61,6 @@ _TRIED = ("options", "training")  # of the sampler, and of the steps
 
 
 # ---------------------------------------------------------------------------------------------------- one run
-
-
-@cache
-def parts(folder: str, name: str) -> tuple[Any, ...]:
-    import vitalrank as vr
-
-    core = CORE.get(name, 10)
-    return vr.read(Path(folder) / f"{name}.tsv.gz").k_core(core, core).split_last(0.2, valid=0.1)
 
 
 @cache

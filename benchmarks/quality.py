@@ -21,14 +21,14 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from _common import parts
+
 import vitalrank as vr
 
-CORE = {"steam": 5, "amazon-games": 5, "lastfm": 5}
 Run = dict[str, Any]
 
 
@@ -105,12 +105,6 @@ def grid_rivals() -> Iterator[Run]:
 
 
 GRIDS = {"best": grid_best, "slow": grid_slow, "defaults": grid_defaults, "vins": grid_vins, "rivals": grid_rivals}
-
-
-@cache
-def parts(folder: str, name: str) -> tuple[vr.Interactions, ...]:
-    core = CORE.get(name, 10)
-    return vr.read(Path(folder) / f"{name}.tsv.gz").k_core(core, core).split_last(0.2, valid=0.1)
 
 
 def run(folder: str, job: Run) -> Run:
