@@ -347,6 +347,16 @@ def test_the_command_writes_a_figure_to_a_new_folder(command, source, tmp_path):
     assert facts["command"] == "vitalrank paper figure2 --data little.parquet"
 
 
+@pytest.mark.parametrize(("seconds", "finished"), [(0, False), (600, True)])
+def test_the_command_says_what_is_left_undone(command, source, tmp_path, seconds, finished):
+    study = ("--quick", "--contenders", "itemknn", "--set", "trials=2", "--budget-seconds", seconds)
+    logs = ("--data", source.path, "--min-user", 2, "--min-item", 2)
+    done = command("table2", *logs, *study, "--out", tmp_path, "--json")
+    assert done.exit_code == 0, done.exception
+    assert json.loads(done.stdout)["finished"] is finished
+    assert ("The same command again goes on" in done.stderr) is not finished
+
+
 def test_the_command_it_tells_has_what_changes_results():
     study = StudySettings.quick(seeds=3, workers=9, trial_epochs=4)
     told = paper._command("all", [Path("far/away/a.tsv"), Path("b.tsv")], "uni,vins", True, study)

@@ -75,11 +75,13 @@ def paper(
     study = _study(quick, {key: value for key, value in given.items() if value is not None}, settings or [])
     with _follower(quiet=json) as tell:
         lab = Lab(sources, study, Store(work or out / "units"), _contenders(contenders), tell)
-        written = run_paper(experiments, lab, out, _command(name, data, contenders, quick, study))
+        files, is_finished = run_paper(experiments, lab, out, _command(name, data, contenders, quick, study))
     if json:
-        print_json({"out": str(out), "files": [path.name for path in written]})
+        print_json({"out": str(out), "files": [path.name for path in files], "finished": is_finished})
     else:
-        typer.echo(f"{len(written)} files in {out}; start with {out / 'index.md'}.")
+        typer.echo(f"{len(files)} files in {out}; start with {out / 'index.md'}.")
+    if not is_finished:
+        typer.echo("Not finished: time ran out or a run failed. The same command again goes on from here.", err=True)
 
 
 def _study(quick: bool, given: dict[str, Any], written: list[str]) -> Any:

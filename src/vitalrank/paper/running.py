@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vitalrank.comparing.outcomes import write_text
 from vitalrank.comparing.planning import surroundings
@@ -22,7 +22,14 @@ from vitalrank.paper.settings import MACHINE
 _PIXELS = {"figure3"}  # too many points for a drawing of lines
 
 
-def run_paper(experiments: Sequence[Experiment], lab: Lab, out: Path, command: str = "") -> list[Path]:
+class Report(NamedTuple):
+    """What a study wrote, and whether all of its runs are done."""
+
+    files: list[Path]
+    is_finished: bool
+
+
+def run_paper(experiments: Sequence[Experiment], lab: Lab, out: Path, command: str = "") -> Report:
     """Run experiments and write them to a folder, with a page on every claim of the paper that they bear on.
 
     Parameters
@@ -38,18 +45,18 @@ def run_paper(experiments: Sequence[Experiment], lab: Lab, out: Path, command: s
 
     Returns
     -------
-    list of Path
-        What was written.
+    Report
+        What was written; unfinished if time ran out or a run failed.
     """
     share = 1.0 if all(experiment.timed is nothing for experiment in experiments) else 1.0 - lab.settings.timed_share
-    lab.achieve([goal for experiment in experiments for goal in experiment.plan(lab)], share)
-    lab.achieve_timed([goal for experiment in experiments for goal in experiment.timed(lab)])
+    all_run = lab.achieve([goal for experiment in experiments for goal in experiment.plan(lab)], share)
+    all_timed = lab.achieve_timed([goal for experiment in experiments for goal in experiment.timed(lab)])
     facts = facts_of(lab, command)
     written = []
     for experiment in experiments:
         data = {"experiment": experiment.name, "title": experiment.title, **experiment.collect(lab), "facts": facts}
         written += write_experiment(experiment, data, out)
-    return [*written, write_page(read_all(out), out / "index.md")]
+    return Report([*written, write_page(read_all(out), out / "index.md")], all_run and all_timed)
 
 
 def facts_of(lab: Lab, command: str) -> Data:
