@@ -13,43 +13,38 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from _common import parts, save
+from _common import HERE, parts, save
 
 import vitalrank as vr
+from vitalrank.paper.contenders import CONTENDERS
 
 DIM = 64
 LENGTHS = {40: 2.0, 60: 2.0, 120: 1.0}  # epochs, and the learning rate beside the tuned one
 LOOKS = 8  # evaluations of a run
-TUNED: dict[str, dict[str, tuple[vr.Sampler, dict[str, float]]]] = {
-    "amazon-cds": {
-        "LFM-W": (vr.LFMW(margin=0.79, weight="none"), {"reg": 0.0727, "lr": 0.00417}),
-        "VINS": (vr.VINS(beta=0.522, kappa=128, margin=0.779, weight="harmonic"), {"reg": 0.0653, "lr": 0.00665}),
-    },
-    "steam": {
-        "LFM-W": (vr.LFMW(margin=1.06, weight="none"), {"reg": 0.0958, "lr": 0.00307}),
-        "VINS": (vr.VINS(beta=0.565, kappa=128, margin=0.635), {"reg": 0.128, "lr": 0.0055}),
-    },
-    "yelp": {
-        "LFM-W": (vr.LFMW(margin=0.934, weight="none"), {"reg": 0.0633, "lr": 0.00346}),
-        "VINS": (vr.VINS(beta=0.426, kappa=128, margin=0.4, weight="none"), {"reg": 0.077, "lr": 0.00233}),
-    },
-    "amazon-movies": {
-        "LFM-W": (vr.LFMW(margin=0.898, weight="none"), {"reg": 0.0706, "lr": 0.00409}),
-        "VINS": (vr.VINS(beta=0.459, kappa=128, margin=0.466, weight="none"), {"reg": 0.0793, "lr": 0.0048}),
-    },
-}
+LOGS = "amazon-cds,steam,yelp,amazon-movies"
+NAMES = {"LFM-W": "lfm-w", "VINS": "vins"}  # in the study
+STUDY = HERE.parent / "docs" / "paper" / "table2.json"
 Figures = dict[str, Any]
+
+
+def tuned(name: str, label: str) -> tuple[vr.Sampler, Figures]:
+    """A sampler and its steps as the study found them on a log."""
+    found = json.loads(STUDY.read_text(encoding="utf-8"))["logs"][name]["rows"][NAMES[label]]["settings"]
+    steps = {key: found.pop(key) for key in ("reg", "lr")}
+    return replace(CONTENDERS[NAMES[label]].sampler, **found), steps
 
 
 def run(data: Path, name: str, label: str, epochs: int, seed: int) -> Figures:
     """One whole run."""
     train, valid, test = parts(data, name)
-    sampler, steps = TUNED[name][label]
+    sampler, steps = tuned(name, label)
     model = vr.MF(DIM).fit(
         train, sampler, epochs=epochs, reg=steps["reg"], lr=LENGTHS[epochs] * steps["lr"], schedule="linear",
         patience=None, valid=valid, valid_every=epochs // LOOKS, seed=seed, progress=False,
@@ -82,18 +77,19 @@ def against(lengths: dict[str, dict[str, Figures]]) -> Figures:
 
 def compare(data: Path, name: str, seeds: int) -> Figures:
     """Both samplers on one log, in all lengths."""
-    found: dict[str, dict[str, list[Figures]]] = {label: {str(e): [] for e in LENGTHS} for label in TUNED[name]}
-    for seed, epochs, label in itertools.product(range(seeds), LENGTHS, TUNED[name]):
+    found: dict[str, dict[str, list[Figures]]] = {label: {str(e): [] for e in LENGTHS} for label in NAMES}
+    for seed, epochs, label in itertools.product(range(seeds), LENGTHS, NAMES):
         found[label][str(epochs)].append(run(data, name, label, epochs, seed))
         print(name, seed, epochs, label, found[label][str(epochs)][-1], flush=True)
     lengths = {label: {e: together(runs) for e, runs in by.items()} for label, by in found.items()}
-    return {**lengths, "against": against(lengths)}
+    settings = {label: [repr(sampler), steps] for label in NAMES for sampler, steps in [tuned(name, label)]}
+    return {"settings": settings, **lengths, "against": against(lengths)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--logs", default=",".join(TUNED))
+    parser.add_argument("--logs", default=LOGS)
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
     logs = {name: compare(arguments.data, name, arguments.seeds) for name in arguments.logs.split(",")}

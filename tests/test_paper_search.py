@@ -1,0 +1,92 @@
+"""The settings that a study tries: inside the space, spread, then nearer to the best, then bred from the best few."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.searching import Search, spread_points
+from vitalrank.tuning.spaces import Choice
+
+
+@pytest.mark.parametrize("trials", [8, 60])
+@pytest.mark.parametrize("name", CONTENDERS)
+def test_settings_lie_in_the_space_and_make_a_sampler(name, trials):
+    contender = CONTENDERS[name]
+    search = Search(contender, trials)
+    points = []
+    for number in range(search.rounds):
+        points += search.points(number, [(point, float(turn)) for turn, point in enumerate(points)])
+    assert len(points) == trials
+    for settings in map(search.settings, points):
+        flat = {**settings.model, **settings.sampler, **settings.training}
+        assert flat.keys() == contender.space.keys()
+        for key, value in flat.items():
+            dimension = contender.space[key]
+            if isinstance(dimension, Choice):
+                assert value in dimension.values
+            else:
+                assert 0.99 * dimension.low <= value <= 1.01 * dimension.high
+        if contender.sampler is not None:
+            replace(contender.sampler, **settings.sampler)
+
+
+def test_later_rounds_look_nearer_to_the_best():
+    search = Search(CONTENDERS["vins"], 40)
+    best = np.array([0.9, 0.5, 0.1, 0.5, 0.3])
+    tried = [(1.0 - best, 0.1), (best, 0.2)]
+    for number, share in ((0, 1.0), (1, 0.5), (2, 0.25)):
+        points = np.array(search.points(number, tried))
+        assert 0.0 <= points.min() <= points.max() <= 1.0
+        assert (np.ptp(points, axis=0) <= share).all()
+        assert (np.ptp(points, axis=0) >= 0.6 * share).all()
+        assert number == 0 or (abs(points - best) <= share).all()
+    assert search.rounds == 3  # too few trials to breed from
+    lost = np.array(search.points(1))
+    assert (np.ptp(lost, axis=0) > 0.6).all()  # nothing worked: look everywhere again
+
+
+def test_the_last_rounds_breed_from_the_best_few():
+    """Children of eight good trials on a line lie near that line; none of a hundred poor ones has a part in them."""
+    search = Search(CONTENDERS["vins"], 96)
+    assert search.rounds == 5
+    words = {name: place for place, name in enumerate(("reg", "lr", "beta", "margin", "weight"))}
+    ways = np.linspace(0.3, 0.5, 8)
+    good = [np.array([way, 1 - way, 0.5, 0.5, 0.9]) for way in ways]
+    poor = list(np.random.default_rng(0).uniform(0.7, 1.0, (100, 5)))
+    tried = [(point, 0.2) for point in good] + [(point, 0.1) for point in poor]
+    children = np.array(search.points(3, tried))
+    assert len(children) == 16
+    assert (children[:, words["weight"]] == 0.9).all()  # words are inherited
+    assert abs(children[:, 0] + children[:, 1] - 1.0).max() < 0.3
+    assert 0.1 < children[:, 0].min() < children[:, 0].max() < 0.7
+    assert not np.array_equal(children, np.array(search.points(4, tried)))
+    assert np.array_equal(children, np.array(search.points(3, tried)))
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 5])
+def test_points_are_spread_evenly(dimensions):
+    points = spread_points(64, dimensions, seed=3)
+    for column in points.T:
+        counts = np.histogram(column, bins=4, range=(0, 1))[0]
+        assert counts.min() >= 11  # of 16
+    assert not np.array_equal(points, spread_points(64, dimensions, seed=4))
+
+
+def test_every_sampler_tries_the_same_steps():
+    """The same pairs of learning rate and L2, in the same order, before the searches go their own ways."""
+    names = [name for name, one in CONTENDERS.items() if {"lr", "reg"} <= one.space.keys() and one.model == "mf"]
+    searches = {name: Search(CONTENDERS[name], 10) for name in names}
+    tried = {name: [one.settings(point).training for point in one.points(0)] for name, one in searches.items()}
+    for name in names:
+        assert [found["lr"] for found in tried[name]] == [found["lr"] for found in tried["uni"]]
+        if CONTENDERS[name].space["reg"] == CONTENDERS["uni"].space["reg"]:
+            assert [found["reg"] for found in tried[name]] == [found["reg"] for found in tried["uni"]]
+
+
+def test_the_searchers_share_their_margins_and_their_steps():
+    ours, theirs = CONTENDERS["vins"].space, CONTENDERS["lfm-w"].space
+    assert {name: ours[name] for name in ("margin", "weight", "lr", "reg")} == {name: theirs[name] for name in theirs}
