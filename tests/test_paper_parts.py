@@ -119,14 +119,12 @@ def test_processes_give_what_one_process_gives(tmp_path, source):
     assert [run.per_user.tobytes() for run in one] == [run.per_user.tobytes() for run in two]
 
 
-def test_threads_share_a_device(tmp_path, source, monkeypatch):
-    """As on a GPU, but with units that say they ran."""
+def test_a_unit_of_two_goals_is_run_once(tmp_path, source, monkeypatch):
     done = []
     monkeypatch.setattr("vitalrank.paper.scheduling.perform", lambda unit, *_: done.append(unit.key) or {"value": 1.0})
-    monkeypatch.setattr("vitalrank.paper.scheduling.warm_up", lambda *_: None)
-    lab = lab_in(tmp_path, source, device="cuda:0")
+    lab = lab_in(tmp_path, source)
     units = lab.trials(source, UNI)
-    assert achieve([Goal(units), Goal(units)], lab.store, Crew(3, "cuda", None, None))
+    assert achieve([Goal(units), Goal(units)], lab.store, Crew(1, "cpu", None, None))
     assert sorted(done) == sorted(unit.key for unit in units)
 
 
@@ -273,9 +271,10 @@ def test_the_command_says_what_is_left_undone(command, source, tmp_path, seconds
 
 def test_the_command_it_tells_has_what_changes_results():
     study = StudySettings.quick(seeds=3, workers=9, trial_epochs=4)
-    told = paper._command("all", [Path("far/away/a.tsv"), Path("b.tsv")], "uni,vins", True, study)
-    logs = "--data a.tsv --data b.tsv"
-    assert told == f"vitalrank paper all {logs} --quick --contenders uni,vins --set seeds=3 --set trial_epochs=4"
+    logs, tuned = [Path("far/away/a.tsv"), Path("b.tsv")], Path("far/away/table2.json")
+    told = paper._command("all", logs, "uni,vins", tuned, True, study)
+    what = "--data a.tsv --data b.tsv --quick --contenders uni,vins --tuned table2.json"
+    assert told == f"vitalrank paper all {what} --set seeds=3 --set trial_epochs=4"
 
 
 @pytest.mark.parametrize(

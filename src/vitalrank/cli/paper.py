@@ -39,6 +39,10 @@ def paper(
     contenders: Annotated[
         str | None, typer.Option(help="Names with commas, such as uni,dns,lfm-w,vins.", show_default="all")
     ] = None,
+    tuned: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE2.JSON", help="Take the settings found there; search only what is not in it."),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="SETTING=VALUE", help="Of the study: dim=32, model_trials=2, ...; repeatable."),
@@ -59,6 +63,7 @@ def paper(
     """
     from vitalrank.cli.choices import print_json
     from vitalrank.devices import resolve
+    from vitalrank.paper.known import read_known
     from vitalrank.paper.lab import Lab
     from vitalrank.paper.logs import Source
     from vitalrank.paper.registry import find_experiments
@@ -73,9 +78,10 @@ def paper(
     experiments = find_experiments(name)
     sources = [Source.of(path, min_user, min_item) for path in data]
     study = _study(quick, {key: value for key, value in given.items() if value is not None}, settings or [])
+    known = {} if tuned is None else read_known(tuned)
     with _follower(quiet=json) as tell:
-        lab = Lab(sources, study, Store(work or out / "units"), _contenders(contenders), tell)
-        files, is_finished = run_paper(experiments, lab, out, _command(name, data, contenders, quick, study))
+        lab = Lab(sources, study, Store(work or out / "units"), _contenders(contenders), tell, known)
+        files, is_finished = run_paper(experiments, lab, out, _command(name, data, contenders, tuned, quick, study))
     if json:
         print_json({"out": str(out), "files": [path.name for path in files], "finished": is_finished})
     else:
@@ -118,7 +124,7 @@ def _contenders(names: str | None) -> tuple[str, ...]:
     return chosen
 
 
-def _command(name: str, data: list[Path], contenders: str | None, quick: bool, study: Any) -> str:
+def _command(name: str, data: list[Path], contenders: str | None, tuned: Path | None, quick: bool, study: Any) -> str:
     """What repeats the study, without places on this machine or its size."""
     from dataclasses import asdict
 
@@ -128,6 +134,7 @@ def _command(name: str, data: list[Path], contenders: str | None, quick: bool, s
     changed = {key: value for key, value in asdict(study).items() if key not in MACHINE and value != usual[key]}
     parts = [f"vitalrank paper {name}", *(f"--data {path.name}" for path in data), *(["--quick"] if quick else [])]
     parts += [f"--contenders {contenders}"] if contenders else []
+    parts += [f"--tuned {tuned.name}"] if tuned else []
     return " ".join([*parts, *(f"--set {key}={value}" for key, value in changed.items())])
 
 

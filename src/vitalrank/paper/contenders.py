@@ -12,7 +12,7 @@ from vitalrank.tuning.spaces import Choice, Dimension, Range, named_space
 Space = Mapping[str, Dimension]
 
 # The same for every sampler with MF. The library's L2 is per occurrence in a batch, so the paper's values are no guide.
-STEPS: Space = {"reg": Range(0.01, 0.15, log=True), "lr": Range(0.002, 0.012, log=True)}  # falls to nothing
+STEPS: Space = {"reg": Range(0.01, 0.15, log=True), "lr": Range(0.002, 0.016, log=True)}  # falls to nothing
 GAME_STEPS: Space = {"reg": Range(0.01, 0.15, log=True), "lr": Range(0.0015, 0.006, log=True)}
 DEEP_STEPS: Space = {"reg": Range(0.005, 0.12, log=True), "lr": Range(0.001, 0.006, log=True)}
 DEEP_TRAINING = {"batch": None}  # by the size of the log, as for MF
@@ -20,8 +20,9 @@ DEEP_TRAINING = {"batch": None}  # by the size of the log, as for MF
 MANY: Space = {**STEPS, "reg": Range(0.0003, 0.05, log=True)}
 _DEAR = 5.0  # times an epoch of Uniform
 # Of LFM-W and VINS alike.
-MARGIN = Range(0.4, 2.0, log=True)
+MARGIN = Range(0.25, 2.0, log=True)
 WEIGHT = Choice(("log2", "harmonic", "none"))
+BUFFER = Range(32, 1024, log=True)
 
 
 def _own(sampler: str, **changes: Dimension) -> Space:
@@ -30,9 +31,8 @@ def _own(sampler: str, **changes: Dimension) -> Space:
     return {**STEPS, **{name: wide[name] for name in wide if name not in ("dim", *STEPS)}, **changes}
 
 
-_LFM_W: Space = {**STEPS, "margin": MARGIN}
-_VINS: Space = {**STEPS, "beta": Range(0.25, 1.0), "margin": MARGIN}
-_BUFFER = 128  # of VINS, the larger of the paper's two; Table 5 has others
+_LFM_W: Space = {**STEPS, "margin": MARGIN, "kappa": BUFFER}
+_VINS: Space = {**_LFM_W, "beta": Range(0.25, 1.0)}
 # With costlier models there are too few trials for the weight.
 _DEEP_VINS: Space = {"beta": Choice((0.25, 0.5, 0.75, 1.0)), "kappa": Choice((64, 128)), "margin": MARGIN}
 
@@ -87,7 +87,7 @@ _ALL = (
         "lfm-w", "LFM-W", LFMW(), {**_LFM_W, "weight": WEIGHT}, deep_space={"margin": MARGIN}, rank=0, cost=4,
     ),
     Contender(
-        "vins", "VINS", VINS(kappa=_BUFFER), {**_VINS, "weight": WEIGHT}, deep_space=_DEEP_VINS, rank=0, cost=3,
+        "vins", "VINS", VINS(), {**_VINS, "weight": WEIGHT}, deep_space=_DEEP_VINS, rank=0, cost=3,
     ),
     Contender(
         "dns-top", "DNS(M, N)", DNS(), _own("dns", candidates=Range(8, 64, log=True), top=Choice((2, 4, 8))),
@@ -103,10 +103,10 @@ _ALL = (
         training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
     ),
     Contender(
-        "vins-exact", "VINS, exact draws", VINS(kappa=_BUFFER, shots=None), {**_VINS, "weight": WEIGHT}, beyond=True,
+        "vins-exact", "VINS, exact draws", VINS(shots=None), {**_VINS, "weight": WEIGHT}, beyond=True,
         cost=3,
     ),
-    Contender("vins-log2", "VINS, the paper's weight", VINS(kappa=_BUFFER), _VINS, beyond=True, cost=3),
+    Contender("vins-log2", "VINS, the paper's weight", VINS(), _VINS, beyond=True, cost=3),
     Contender("lfm-w-harmonic", "LFM-W, WARP's weight", LFMW(), _LFM_W, beyond=True, cost=4),
 )  # fmt: skip
 MODEL_LABELS = {"mf": "MF", "fpmc": "FPMC", "marank": "MARank"}

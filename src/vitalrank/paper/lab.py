@@ -11,6 +11,7 @@ from typing import Any
 from vitalrank.comparing.outcomes import Outcome
 from vitalrank.paper.contenders import CONTENDERS, Contender
 from vitalrank.paper.hunts import Hunt
+from vitalrank.paper.known import Known
 from vitalrank.paper.logs import Source
 from vitalrank.paper.scheduling import Crew, Goal, Tell, achieve
 from vitalrank.paper.searching import Search
@@ -35,6 +36,7 @@ class Lab:
     store: Store
     contenders: Sequence[str] = tuple(CONTENDERS)
     tell: Tell | None = None
+    known: Known = field(default_factory=dict)  # settings that need no search
     _hunts: dict[tuple[str, str], Hunt] = field(default_factory=dict)
 
     @cached_property
@@ -128,7 +130,8 @@ class Lab:
 
     def best(self, source: Source, contender: Contender) -> Settings | None:
         """The settings that won on valid, once all have been tried; None before, or if none worked."""
-        return self.hunt(source, contender).best()
+        known = self.known.get((source.name, contender.name))
+        return self.hunt(source, contender).best() if known is None else known
 
     def seeds_of(self, contender: Contender) -> range:
         """A model without steps has no seeds."""
@@ -161,7 +164,9 @@ class Lab:
     # ------------------------------------------------------------------------------------------------------ goals
 
     def tuned(self, source: Source, contender: Contender, then: Callable[[], list[Goal]] = list) -> Goal:
-        """Tune, round by round, then what follows."""
+        """Tune, round by round, unless that is known; then what follows."""
+        if (source.name, contender.name) in self.known:
+            return Goal([], contender.rank, then)
         hunt = self.hunt(source, contender)
 
         def follow() -> list[Goal]:

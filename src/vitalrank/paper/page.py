@@ -81,6 +81,8 @@ def _protocol(results: Mapping[str, Data]) -> list[str]:
     logs = ", ".join(f"{name} ({log['min_user']}-core)" for name, log in facts["logs"].items())
     costly = settings.get("costly_trials") or "as many"
     protocol = _PROTOCOLS[settings["protocol"]].format(**settings, costly=costly, enough=ENOUGH)
+    if not facts.get("searched", True):
+        protocol += " **Settings that an earlier study had found were taken from it**, not searched again."
     return [protocol, f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]
 
 

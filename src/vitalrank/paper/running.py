@@ -75,6 +75,7 @@ def facts_of(lab: Lab, command: str) -> Data:
         "command": command,
         "settings": settings,
         "contenders": [name for name in CONTENDERS if name in lab.contenders],
+        "searched": not lab.known,
         "logs": logs,
         **around,
     }

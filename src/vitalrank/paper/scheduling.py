@@ -6,7 +6,7 @@ import heapq
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -14,12 +14,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from vitalrank.comparing.running import warm_up
-from vitalrank.devices import give_back, taking_turns
+from vitalrank.devices import give_back
 from vitalrank.paper.store import Store
 from vitalrank.paper.units import OutOfTimeError, Result, Unit, Watch, perform
 from vitalrank.training.settings import TrainConfig
 
-_ONE_THREAD = ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_THREADS = ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 Tell = Callable[[Unit, Result, int], None]  # told of each finished unit, and of how many are waiting
 
@@ -44,19 +44,15 @@ class Crew:
     end: float | None  # as time.time() counts
 
     @property
-    def threads(self) -> int | None:
+    def threads(self) -> int:
         """Threads of one unit."""
         return 1 if self.device == "cpu" else max(1, (os.cpu_count() or 1) // self.workers)
 
     @contextmanager
     def executor(self) -> Iterator[Executor]:
-        """Processes of one thread each, or threads that share a GPU."""
-        if self.device != "cpu":
-            with taking_turns(), ThreadPoolExecutor(self.workers) as threads:
-                yield threads
-            return
-        before = {name: os.environ.get(name) for name in _ONE_THREAD}
-        os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # read when a process starts
+        """Processes of a few threads each; on a GPU too, where threads of one process would wait for each other."""
+        before = {name: os.environ.get(name) for name in _THREADS}
+        os.environ.update(dict.fromkeys(_THREADS, str(self.threads)))  # read when a process starts
         try:
             with ProcessPoolExecutor(self.workers, get_context("spawn")) as processes:
                 yield processes

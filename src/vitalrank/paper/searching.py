@@ -118,9 +118,17 @@ class Search:
 
     def settings(self, point: Point) -> Settings:
         """The settings at a point."""
-        knobs = self._plan.knobs
         shares = dict(zip((*SHARED, *self._own), point.tolist(), strict=True))
-        return self._plan.settings({name: value_at(knob.dimension, shares[name]) for name, knob in knobs.items()})
+        return self.named({name: value_at(knob.dimension, shares[name]) for name, knob in self._plan.knobs.items()})
+
+    @property
+    def names(self) -> set[str]:
+        """What is searched."""
+        return set(self._plan.knobs)
+
+    def named(self, values: Mapping[str, Any]) -> Settings:
+        """The settings with these values, one for each name."""
+        return self._plan.settings(values)
 
 
 def _around(tried: Tried, share: float, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -166,11 +174,6 @@ def value_at(dimension: Dimension, share: float) -> Any:
     if isinstance(low, int) and isinstance(high, int):
         return round(value)
     return float(f"{value:.3g}") if value else 0.0
-
-
-def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of several origins; a later one wins."""
-    return {name: value for part in parts for name, value in part.items()}
 
 
 def is_better(value: float | None, than: float | None) -> bool:

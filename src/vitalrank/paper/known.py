@@ -1,0 +1,46 @@
+"""Settings that an earlier study found: with them its runs are repeated without its search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vitalrank.errors import StorageError
+from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.searching import Search
+from vitalrank.tuning.results import Settings
+
+Known = Mapping[tuple[str, str], Settings]  # by log and contender
+
+
+def read_known(path: Path) -> Known:
+    """The settings in the data of Table 2 of a study.
+
+    Parameters
+    ----------
+    path
+        A ``table2.json``, as ``vitalrank paper table2`` writes it.
+
+    Raises
+    ------
+    StorageError
+        If it is not such a file, or its contenders had other settings than those of this version.
+    """
+    try:
+        logs = json.loads(path.read_text(encoding="utf-8"))["logs"]
+        rows = {(log, name): row for log, found in logs.items() for name, row in found["rows"].items()}
+        found = {place: row["settings"] for place, row in rows.items() if row["settings"] is not None}
+        return {(log, name): _settings(name, values) for (log, name), values in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise StorageError(f"{path}: not the table2.json of a study of this version ({why}).") from error
+
+
+def _settings(name: str, values: Mapping[str, Any]) -> Settings:
+    """What a contender searches, by where it belongs; no more and no less."""
+    search = Search(CONTENDERS[name], trials=1)
+    if values.keys() != search.names:
+        raise ValueError(f"{name} has {', '.join(sorted(values))} and not {', '.join(sorted(search.names))}")
+    return search.named(values)

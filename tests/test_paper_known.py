@@ -1,0 +1,91 @@
+"""Settings of an earlier study: read back whole, and its runs repeated without its search."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from test_paper import TINY, source_in
+from vitalrank.cli import app, paper
+from vitalrank.errors import StorageError
+from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.known import read_known
+from vitalrank.paper.lab import Lab
+from vitalrank.paper.registry import find_experiments
+from vitalrank.paper.running import run_paper
+from vitalrank.paper.store import Store
+
+NAMES = ("itemknn", "uni", "dns")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return source_in(tmp_path_factory.mktemp("log"))
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory, source):
+    """A study with its search: the lab and the data of its Table 2."""
+    pytest.importorskip("matplotlib")
+    folder = tmp_path_factory.mktemp("study")
+    lab = Lab([source], TINY, Store(folder / "units"), NAMES)
+    run_paper(find_experiments("table2"), lab, folder)
+    return lab, folder / "table2.json"
+
+
+def test_known_settings_are_those_that_the_search_found(study, source):
+    lab, table = study
+    known = read_known(table)
+    for name in NAMES:
+        found, best = known[source.name, name], lab.best(source, CONTENDERS[name])
+        for part in ("model", "sampler", "training"):
+            values = getattr(found, part)
+            assert values == {key: getattr(best, part)[key] for key in values}
+    assert known[source.name, "dns"].sampler.keys() == {"candidates"}
+
+
+def test_the_runs_are_repeated_without_the_search(study, source, tmp_path):
+    lab, table = study
+    again = Lab([source], TINY, Store(tmp_path / "units"), NAMES, known=read_known(table))
+    _, is_finished = run_paper(find_experiments("table2"), again, tmp_path)
+    assert is_finished
+    for name in NAMES:
+        assert again.finals(source, CONTENDERS[name]) == lab.finals(source, CONTENDERS[name])
+    runs = [unit for name in NAMES for unit in lab.finals(source, CONTENDERS[name])]
+    assert {path.name.split(".")[0] for path in (tmp_path / "units").iterdir()} == {unit.key for unit in runs}
+    first, second = (json.loads(path.read_text()) for path in (table, tmp_path / "table2.json"))
+    for name in NAMES:
+        rows = [data["logs"][source.name]["rows"][name] for data in (first, second)]
+        assert rows[0]["metrics"] == rows[1]["metrics"]
+        assert rows[1]["trials"] == 0
+    assert "were taken from it" in (tmp_path / "index.md").read_text()
+
+
+def test_the_command_takes_a_table(study, source, tmp_path):
+    paper.add_to(app)
+    logs = ("--data", source.path, "--min-user", 2, "--min-item", 2)
+    words = ("paper", "table2", *logs, "--contenders", "itemknn", "--tuned", study[1], "--out", tmp_path, "--json")
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.exception
+    facts = json.loads((tmp_path / "table2.json").read_text())["facts"]
+    assert facts["searched"] is False
+    assert facts["command"].endswith("--contenders itemknn --tuned table2.json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"logs": 3}',
+        '{"logs": {"a": {"rows": {"magic": {"settings": {}}}}}}',
+        '{"logs": {"a": {"rows": {"uni": {"settings": {"lr": 0.1}}}}}}',
+    ],
+)
+def test_what_is_not_a_table_is_refused(tmp_path, text):
+    path = tmp_path / "table2.json"
+    path.write_text(text)
+    with pytest.raises(StorageError, match=r"table2\.json"):
+        read_known(path)
