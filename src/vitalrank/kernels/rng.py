@@ -15,6 +15,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+import vitalrank.kernels.compiling  # noqa: F401  (every kernel comes by here)
+
 # What a word is for; two purposes never share a counter.
 PROPOSE = 0
 RANK = 1
@@ -86,7 +88,7 @@ def new_words() -> NDArray[np.uint64]:
     return np.empty((4, LANES), np.uint64)
 
 
-@njit(inline="always", cache=True, **LEAN)
+@njit(cache=True, **LEAN)
 def fill(words: Any, place: Any, turn: Any) -> None:
     """Load the pairs around ``turn`` of the stream at ``place = (seed, step, row, stream)``, several blocks at once."""
     seed, step, row, stream = place

@@ -44,13 +44,8 @@ def shuffled_order(size: int, seed: int, epoch: int) -> Order:
     [0, 1, 2, 3, 4]
     """
     width = max(math.isqrt(max(size, 1) - 1) + 1, 1)
-    words = [_words(seed, epoch, turn) for turn in range(-(-ROUNDS // 4))]
+    words = [philox.py_func(seed, epoch, 0, turn, SHUFFLE) for turn in range(-(-ROUNDS // 4))]  # too few to compile for
     return Order(size, -(-size // width), width, np.array(words, np.uint32).ravel()[:ROUNDS])
-
-
-@njit(cache=True, **LEAN)
-def _words(seed: Any, epoch: Any, turn: Any) -> Any:
-    return philox(seed, epoch, 0, turn, SHUFFLE)
 
 
 @njit(inline="always", cache=True, **LEAN)

@@ -217,7 +217,7 @@ def _spread(law: Any, seen: Any, user: Any, item: Any, target: Any, mass: Any) -
     rejected = 1.0 - accepted / size
     lost = _power(rejected, law.shots) if law.shots > 0 and rejected > 1e-12 else 0.0
     total = 0.0
-    found = -1
+    found = np.int64(-1)
     lighter = 0.0  # chance that one shot is rejected and lands in a lighter class
     lighter_lost = 0.0
     for k in range(classes - 1, -1, -1):
@@ -237,7 +237,7 @@ def _spread(law: Any, seen: Any, user: Any, item: Any, target: Any, mass: Any) -
             if user < 0 or not is_seen(seen, user, candidate):
                 total += each
                 if found < 0 and total > target:
-                    found = candidate
+                    found = np.int64(candidate)
     return total, found
 
 
@@ -255,9 +255,11 @@ def rescue(law: Any, seen: Any, user: Any, item: Any, place: Any, turn: Any) -> 
     seed, step, row, stream = place
     a, b, _, _ = philox(seed, step, row, turn, stream + RESCUE)
     nowhere = law.mass[:0]
-    total, _ = _spread(law, seen, user, item, np.inf, nowhere)
-    _, candidate = _spread(law, seen, user, item, total * fine_unit(a, b), nowhere)
-    return np.int64(candidate)
+    target, candidate = np.inf, np.int64(-1)
+    for _ in range(2):  # first for the total, then for the item; called in one place, it is compiled once
+        total, candidate = _spread(law, seen, user, item, target, nowhere)
+        target = total * fine_unit(a, b)
+    return candidate
 
 
 @njit(inline="always", cache=True, **LEAN)

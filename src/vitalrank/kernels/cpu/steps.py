@@ -106,22 +106,23 @@ def take_step(
     """Move the tables by one batch; returns the summed loss, and how many positives vanished and were skipped."""
     width, parts = batch.queries.shape[1], threads_for(_COST * len(ids))
     found = np.zeros(2, np.int64)  # rows touched, of users and of items
+    sums = np.zeros(3)
 
     def piece(part: int, arrived: Any) -> None:
         gradient = np.empty(width, np.float32)
         _take_part(
-            part, parts, arrived, found, gradient, rule, rate, ids, weights, batch, tables, felt, users, items
+            part, parts, arrived, found, sums, gradient, rule, rate, ids, weights, batch, tables, felt, users, items
         )  # fmt: skip
 
     with_meetings(parts, piece)
-    summed: tuple[float, int, int] = _summed(ids, felt)
-    return summed
+    loss, vanished, skipped = sums.tolist()
+    return loss, int(vanished), int(skipped)
 
 
 @njit(nogil=True, cache=True, **LEAN)
 def _take_part(
-    part: Any, parts: Any, arrived: Any, found: Any, gradient: Any, rule: Any, rate: Any, ids: Any, weights: Any,
-    batch: Any, tables: Any, felt: Any, users: Any, items: Any,
+    part: Any, parts: Any, arrived: Any, found: Any, sums: Any, gradient: Any, rule: Any, rate: Any, ids: Any,
+    weights: Any, batch: Any, tables: Any, felt: Any, users: Any, items: Any,
 ) -> None:  # fmt: skip
     """One thread's part of a step: threads meet in compiled code, where that takes no time."""
     if part == 0:
@@ -130,8 +131,14 @@ def _take_part(
         found[1] = _group_items(batch, ids, items)
     meet(arrived, parts)
     begin, end = share_of(found[0], part, parts)
-    _move_users(begin, end, gradient, rule, rate, ids, weights, batch, tables, felt, users)
+    for first in range(begin, end, _ROWS):
+        # One kind of work at a time: each loop's turns are independent, so the processor overlaps them.
+        last = min(first + _ROWS, end)
+        _feel(users.order[users.starts[first] : users.starts[last]], rule, ids, weights, batch, tables.items, felt)
+        _move_users(first, last, end, gradient, rule, rate, ids, batch, tables, felt, users)
     meet(arrived, parts)
+    if part == 0:
+        _sum_up(ids, felt, sums)
     begin, end = share_of(found[1], part, parts)
     _move_items(begin, end, gradient, rule, rate, batch, tables, felt, items)
 
@@ -166,36 +173,23 @@ def _load_rows(
 
 @njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
 def _move_users(
-    begin: Any,
-    end: Any,
-    gradient: Any,
-    rule: Any,
-    rate: Any,
-    ids: Any,
-    weights: Any,
-    batch: Any,
-    tables: Any,
-    felt: Any,
+    first: Any, last: Any, end: Any, gradient: Any, rule: Any, rate: Any, ids: Any, batch: Any, tables: Any, felt: Any,
     groups: Any,
-) -> None:
+) -> None:  # fmt: skip
     width = batch.queries.shape[1]
-    for first in range(begin, end, _ROWS):
-        # One kind of work at a time: each loop's turns are independent, so the processor overlaps them.
-        last = min(first + _ROWS, end)
-        _feel(groups.order[groups.starts[first] : groups.starts[last]], rule, ids, weights, batch, tables.items, felt)
-        for group in range(first, last):
-            if group + _AHEAD < end:
-                _ask_for(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width)
-            gradient[:] = 0.0
-            for place in range(groups.starts[group], groups.starts[group + 1]):
-                b = groups.order[place]
-                _add(gradient, felt.pulls[b, 0], tables.items, batch.positives[b])
-                for c in range(ids.shape[1]):
-                    _add(gradient, felt.pulls[b, 1 + c], tables.items, max(ids[b, c], 0))
-            decay = np.float32(rule.reg * (groups.starts[group + 1] - groups.starts[group]))
-            row = groups.rows[group]
-            moving = width - rule.frozen
-            move_row(rule, np.float32(rate), decay, gradient, tables.users, tables.users, _OWN, row, moving)
+    for group in range(first, last):
+        if group + _AHEAD < end:
+            _ask_for(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width)
+        gradient[:] = 0.0
+        for place in range(groups.starts[group], groups.starts[group + 1]):
+            b = groups.order[place]
+            _add(gradient, felt.pulls[b, 0], tables.items, batch.positives[b])
+            for c in range(ids.shape[1]):
+                _add(gradient, felt.pulls[b, 1 + c], tables.items, max(ids[b, c], 0))
+        decay = np.float32(rule.reg * (groups.starts[group + 1] - groups.starts[group]))
+        row = groups.rows[group]
+        moving = width - rule.frozen
+        move_row(rule, np.float32(rate), decay, gradient, tables.users, tables.users, _OWN, row, moving)
 
 
 @njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
@@ -290,15 +284,15 @@ def _add_item_gradient(place: Any, pulls: Any, queries: Any, gradient: Any) -> N
         gradient[f] += pull * queries[b, f]
 
 
-@njit(cache=True, **LEAN)
-def _summed(ids: Any, felt: Any) -> Any:
-    loss = 0.0
-    vanished = 0
-    skipped = 0
+@njit(cache=True, **INNER)
+def _sum_up(ids: Any, felt: Any, sums: Any) -> None:
+    """The loss of a batch, and how many positives vanished and were skipped, into ``sums`` (3,).
+
+    Called from the step: a way in from Python takes longer to compile than the sums.
+    """
     for b in range(len(ids)):
         if _is_drawn(ids, b):
-            loss += felt.losses[b]
-            vanished += felt.vanished[b]
+            sums[0] += felt.losses[b]
+            sums[1] += felt.vanished[b]
         else:
-            skipped += 1
-    return loss, vanished, skipped
+            sums[2] += 1

@@ -21,7 +21,7 @@ from vitalrank.kernels.cpu.proposing import (
     place_of,
     propose,
 )
-from vitalrank.kernels.rng import LANES, LEAN, PROPOSE
+from vitalrank.kernels.rng import INNER, LANES, LEAN, PROPOSE
 
 _AHEAD = 6  # rows asked for before they are needed
 _FIRST = 2  # candidates a search begins with
@@ -129,7 +129,7 @@ def _search_all(
         s = (s + 1) % _SEARCHES
 
 
-@njit(inline="always", cache=True, **LEAN)
+@njit(cache=True, **INNER)
 def _ask_for(seen: Any, users: Any, table: Any, positives: Any, b: Any) -> None:
     ask_for_sieve(seen, users, b)
     prefetch_row(table, positives[b])
