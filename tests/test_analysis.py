@@ -216,9 +216,9 @@ def record(epoch=1, **more):
 @pytest.mark.parametrize(
     ("history", "word"),
     [
-        ([record(unviolated=0.6)], "kappa"),
+        ([record(unviolated=0.6)], "raise kappa, or raise margin"),
         ([record(vanished=0.9)], "harder negatives"),
-        ([record(vanished=0.9, unviolated=0.0)], "margin"),
+        ([record(vanished=0.9, unviolated=0.0)], "lower margin"),
         ([record(e, **{"ndcg@10": e / 10}) for e in (1, 2, 3)], "more epochs"),
         ([record(e, **{"ndcg@10": 0.1 / e}) for e in (1, 2, 3)], "fell by 67 % after epoch 1"),
         ([record(e, loss=float(e)) for e in (1, 2, 3)], "lower lr"),

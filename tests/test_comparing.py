@@ -225,4 +225,15 @@ def test_a_model_keeps_its_own_defaults_where_nothing_else_is_asked():
 
     assert planning.fitting(vr.TrainConfig(), Metric()) == vr.TrainConfig(loss="hinge", reg=0.0)
     assert planning.fitting(vr.TrainConfig(reg=0.5), Metric()).reg == 0.5
+    assert planning.fitting(vr.TrainConfig(), Metric(), fixed=["loss"]) == vr.TrainConfig(reg=0.0)
     assert planning.fitting(CONFIG, small_mf()) == CONFIG
+
+
+def test_settings_that_are_a_models_own_are_told():
+    pytest.importorskip("torch")
+    log = vr.datasets.synthetic(users=40, items=30, interactions=500, seed=0)
+    samplers, models = {"vins": vr.VINS()}, {"mf": small_mf, "marank": lambda: vr.MARank(dim=4)}
+    found = comparing.run_comparison(log, samplers, models, seeds=1, config=CONFIG, fixed=["lr"])
+    assert found.facts["own_training"].keys() == {"marank vins"}
+    assert "reg" in found.facts["own_training"]["marank vins"]
+    assert "lr" not in found.facts["own_training"]["marank vins"]

@@ -263,3 +263,9 @@ def test_unknown_devices_and_options_are_errors():
         vr.MF(dim=2).fit(LOG, vr.Uniform(), device="tpu")
     with pytest.raises(TypeError, match="learning_rate"):
         vr.MF(dim=2).fit(LOG, vr.Uniform(), learning_rate=1.0)
+
+
+def test_a_wide_hinge_is_no_divergence():
+    log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
+    history = vr.MF(dim=4).fit(log, vr.Uniform(), loss="hinge", margin=20.0, epochs=2).history
+    assert 0 < history[-1]["loss"] <= 20.0

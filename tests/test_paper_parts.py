@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 import vitalrank as vr
 from test_paper import TINY, source_in
 from vitalrank.cli import app, paper
+from vitalrank.datasets import write_log
 from vitalrank.errors import SettingError
 from vitalrank.paper.checks import Finding
 from vitalrank.paper.claims import CLAIMS, STANDING, verdict
@@ -56,7 +58,7 @@ def test_what_is_measured_may_have_a_device_of_its_own(tmp_path, source):
 def test_a_key_tells_units_apart_and_forgets_the_place(tmp_path, source):
     lab = lab_in(tmp_path, source)
     unit = lab.trials(source, UNI)[0]
-    moved = replace(source, path="elsewhere/little.parquet")
+    moved = replace(source, path=shutil.copy(source.path, tmp_path / "little.parquet"))
     assert replace(unit, source=moved).key == unit.key
     others = [
         replace(unit, seed=1),
@@ -69,6 +71,16 @@ def test_a_key_tells_units_apart_and_forgets_the_place(tmp_path, source):
         replace(unit, settings=replace(unit.settings, training={**unit.settings.training, "reg": 0.5})),
     ]
     assert len({unit.key, *(other.key for other in others)}) == 1 + len(others)
+
+
+def test_a_key_knows_what_is_in_the_log(tmp_path, source):
+    other = vr.datasets.synthetic(users=120, items=80, interactions=2500, seed=1)
+    twin = Source.of(write_log(other, tmp_path / "little.parquet"), min_user=2, min_item=2)
+    units = [lab_in(tmp_path, one).trials(one, UNI)[0] for one in (source, twin)]
+    assert source.name == twin.name
+    assert units[0].key != units[1].key
+    with pytest.raises(SettingError, match="two logs are called 'little'"):
+        Lab([source, twin], TINY, Store(tmp_path))
 
 
 def test_a_trial_never_looks_at_test(tmp_path, source, monkeypatch):

@@ -320,6 +320,8 @@ WRONG_FILES: dict[str, tuple[bytes, str]] = {
     "log.bz2": (b"BZh91AY", "bzip2"),
     "log.parquet": (b"PAR1 and no more", "damaged Parquet"),
     "float.json": (b'{"user": 1.5, "item": 2}\n', "line 1: 'user' is 1.5"),
+    "huge.json": (b'{"user": 99999999999999999999, "item": 2}\n', "line 1: 'user' is 9+, more than 64 bits hold"),
+    "keys.json": (b"{1: 2, 3: 4}\n", "line 1: not a record"),
     "log.csv.gz": (gzip.compress(b"user,item\n" + b"1,2\n" * 90_000)[:-20], "gzip data are cut short"),
     "log.csv.zst": (PACKERS[".zst"](b"user,item\n" + b"1,2\n" * 90_000)[:-9], "zstd data are cut short"),
     "noise.gz": (b"\x1f\x8b" + bytes(range(64)), "gzip data are cut short or damaged"),
@@ -334,6 +336,24 @@ def test_a_file_that_is_no_log_is_refused_in_one_line(tmp_path: Path, name: str)
         vr.read(tmp_path / name)
     assert "\n" not in str(error.value)
     assert name in str(error.value)
+
+
+def test_a_time_beyond_64_bits_is_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("user,item,time\n1,2,99999999999999999999\n1,,3\n1,3,5\n")
+    log = vr.read(path, on_bad="skip")
+    assert log.item_ids[log.items].tolist() == [3, 2]  # by time
+
+
+def test_parquet_columns_that_do_not_fit_are_told_apart_from_damage(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    stamps = pa.array([2_000_000_001, 1_000_000_001], pa.timestamp("ns"))
+    pq.write_table(pa.table({"user": [1, 1], "item": [2, 3], "time": stamps}), path)
+    assert vr.read(path).item_ids[vr.read(path).items].tolist() == [3, 2]
+    pq.write_table(pa.table({"user": pa.array([1 << 63], pa.uint64()), "item": [2]}), path)
+    with pytest.raises(vr.DataError, match="column 'user' cannot be read as int64") as error:
+        vr.read(path)
+    assert "damaged" not in str(error.value)
 
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:

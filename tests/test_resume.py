@@ -184,6 +184,25 @@ def test_a_full_disk_keeps_the_old_run(folder):
     assert len(fit(folder, epochs=4).history) == 4
 
 
+def test_a_file_in_the_place_of_the_folder_fails_before_training(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    epochs = []
+    with pytest.raises(StorageError, match="is a file; choose another folder"):
+        fit(tmp_path / "file", callbacks=[lambda record, model: epochs.append(record)])
+    assert epochs == []
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_a_link_to_a_folder_stays_one(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "near").symlink_to(tmp_path / "far", target_is_directory=True)
+    fit(tmp_path / "near", epochs=3)
+    assert (tmp_path / "near").is_symlink()
+    assert len(vr.load(tmp_path / "near").history) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["far", "near"]
+    assert len(fit(tmp_path / "near", epochs=4).history) == 4
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "adagrad", "sgd"])
 def test_divergence_names_the_epoch_and_keeps_the_last_good_state(tmp_path, optimizer):
     with pytest.raises(TrainingError, match=r"diverged in epoch \d+ .*lower lr \(now 10\)"):

@@ -186,6 +186,21 @@ def test_a_lost_epoch_stops_with_its_number(losses, tmp_path):
     assert read_folder(tmp_path / "a").meta["training"]["epoch"] == 1
 
 
+@pytest.mark.parametrize("fault", ["loss", "values"])
+def test_a_lost_epoch_is_never_written(fault, tmp_path):
+    """Epoch 4 is lost, epochs 1 and 3 were not due: the folder holds the bits of epoch 2, and goes on from there."""
+    model = Toy((0.5, 0.5, 0.5, np.nan if fault == "loss" else 0.5))
+    if fault == "values":
+        model.engine.at_batch = lambda: model.engine.step == 7 and model.engine.value.fill(np.nan)
+    sparse = {"checkpoint_epochs": 2, "checkpoint_seconds": None}
+    with pytest.raises(TrainingError, match=r"epoch 4 .*keeps epoch 2"):
+        fit(model, checkpoint=tmp_path / "a", **sparse)
+    saved = read_folder(tmp_path / "a")
+    assert (saved.meta["training"]["epoch"], saved.meta["training"]["step"]) == (2, 4)
+    resumed, _ = fit(checkpoint=tmp_path / "a", resume=True)
+    assert resumed.engine.value == fit()[0].engine.value
+
+
 def test_values_that_are_not_finite_stop_too():
     model = Toy()
     model.engine.at_batch = lambda: model.engine.step == 4 and model.engine.value.fill(np.nan)
@@ -213,6 +228,39 @@ def test_a_second_ctrl_c_stops_at_once():
     with pytest.raises(KeyboardInterrupt):
         fit(model)
     assert model.engine.step == 2
+
+
+def test_after_a_second_ctrl_c_the_run_goes_on_from_a_whole_epoch(tmp_path):
+    model = Toy()
+    model.engine.at_batch = lambda: model.engine.step > 4 and signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, checkpoint=tmp_path / "a", checkpoint_epochs=1, checkpoint_seconds=None)
+    assert model.engine.step == 6  # in the middle of the third epoch
+    assert read_folder(tmp_path / "a").meta["training"]["step"] == 4
+    resumed, _ = fit(checkpoint=tmp_path / "a", resume=True)
+    assert resumed.engine.value == fit()[0].engine.value
+
+
+def test_an_error_of_a_callback_keeps_the_epoch_before_it(tmp_path):
+    def third(record, model):
+        if record["epoch"] == 3:
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fit(checkpoint=tmp_path / "a", checkpoint_epochs=2, checkpoint_seconds=None, callbacks=[third])
+    assert read_folder(tmp_path / "a").meta["training"]["epoch"] == 3
+    resumed, _ = fit(checkpoint=tmp_path / "a", resume=True)
+    assert resumed.engine.value == fit()[0].engine.value
+
+
+def test_a_valid_part_that_cannot_be_measured_is_refused_before_the_first_epoch():
+    model = Toy()
+    empty = LOG.split_last(0.0)[1]
+    with pytest.raises(SettingError, match="validation log is empty"):
+        fit(model, valid=empty)
+    with pytest.raises(SettingError, match="unknown metric 'fame'"):
+        fit(model, valid=LOG, config=TrainConfig(metric="fame@10"))
+    assert model.engine.step == 0
 
 
 def test_resuming_changes_nothing(tmp_path, scripted_metric):

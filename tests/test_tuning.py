@@ -150,6 +150,23 @@ def test_a_trial_that_diverges_does_not_end_the_search(tune):
         tune(space={"lr": [1e6]}, config=vr.TrainConfig(epochs=3, optimizer="sgd", batch=64))
 
 
+def test_a_trial_that_diverges_after_a_good_start_does_not_win(tune):
+    config = vr.TrainConfig(epochs=8, optimizer="sgd", batch=64, threads=1)
+    tuned = tune(space={"lr": [0.8, 1e-7], "dim": [16]}, config=config, pruner="none")
+    lost, poor = sorted(tuned.trials, key=lambda trial: trial.state)
+    assert (lost.state, lost.settings.training["lr"]) == ("diverged", 0.8)
+    assert (lost.epochs > 0, lost.value) == (True, None)
+    assert (tuned.settings, tuned.value) == (poor.settings, poor.value)
+
+
+def test_a_setting_that_is_given_holds_whatever_the_model_likes(parts):
+    pytest.importorskip("torch")
+    train, valid, _ = parts
+    config = vr.TrainConfig(epochs=1)
+    free, held = (vr.tune(train, valid, "marank", space={"dim": [4]}, config=config, fixed=f) for f in ((), ("lr",)))
+    assert (free.config.lr, held.config.lr) == (0.001, vr.TrainConfig().lr)
+
+
 def test_models_without_steps_and_with_defaults_of_their_own(parts):
     train, valid, _ = parts
     tuned = vr.tune(train, valid, "itemknn", trials=3)

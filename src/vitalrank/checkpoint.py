@@ -83,7 +83,7 @@ def write_folder(
     clash = set(meta) & set(_OWN_KEYS)
     if clash:
         raise StorageError(f"{path}: meta may not use the key {min(clash)!r}; choose another name.")
-    place = Path(path).absolute()
+    place = Path(path).resolve()  # a link stays one: what it points at is replaced
     draft = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}.tmp")  # as _clear_drafts looks for
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -235,7 +235,7 @@ def _clear_drafts(place: Path) -> None:
 
 
 def _readable(path: Path, must: bool = True) -> Path:
-    for folder in (path, _aside(path)):
+    for folder in (path, _aside(path.resolve())):
         if (folder / META).is_file():
             return folder
     if must:

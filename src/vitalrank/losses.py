@@ -101,17 +101,28 @@ def softmax(pos: Any, neg: Any, weights: Any = None) -> Any:
 class Loss(NamedTuple):
     """A loss: the function, the number the kernels know it by, and its value at equal scores and one unit of weight.
 
-    More weight costs that much more each, at most.
+    More weight costs that much more each, at most. Where there is a margin, the value is a share of it.
     """
 
     function: Callable[..., Any]
     code: int
     start: float
+    has_margin: bool = False
+
+    def at_start(self, margin: float) -> float:
+        """Its value at equal scores and one unit of weight.
+
+        Examples
+        --------
+        >>> find_loss("hinge").at_start(margin=3.0)
+        3.0
+        """
+        return self.start * margin if self.has_margin else self.start
 
 
 LOSSES = {
     "bpr": Loss(bpr, 0, math.log(2.0)),
-    "hinge": Loss(hinge, 1, 1.0),
+    "hinge": Loss(hinge, 1, 1.0, has_margin=True),
     "cross_entropy": Loss(cross_entropy, 2, math.log(2.0)),
     "softmax": Loss(softmax, 3, math.log(2.0)),
 }

@@ -73,7 +73,7 @@ def _vanished(run: Evidence) -> str | None:
         return None
     adaptive = run.last.get("unviolated") is not None
     knob = (
-        "raise margin, so that only closer candidates are taken, or raise reg to keep the scores small."
+        "lower margin, so that only closer candidates are taken, or raise reg to keep the scores small."
         if adaptive
         else "draw harder negatives with vins, lfm-w or dns (more candidates), or raise reg to keep the scores small."
     )

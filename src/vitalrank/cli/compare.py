@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vitalrank.cli import options
-from vitalrank.cli.config import in_force, typed_and_filed
+from vitalrank.cli.config import in_force, option_names, typed_and_filed
 from vitalrank.training.settings import TrainConfig
 
 if TYPE_CHECKING:
@@ -58,18 +58,25 @@ def compare(
     config = TrainConfig(**options.training_of(ctx))
     json = ctx.params["json"]
     made, makers = choices(samplers, models, typed_and_filed(ctx, "settings"))
-    save_config(ctx.params["save_config"], {**in_force(ctx), "set": _table(made, makers)})
+    save_config(ctx.params["save_config"], {**_typed(ctx), "set": _table(made, makers)})
     whole = read_log(log, ctx.params)
     runs = sum(1 if entry.sampler is None else seeds for entry in entries_of(made, makers))
     with _follower(runs, config.epochs, quiet=json) as follow:
         results = run_comparison(
-            whole, made, makers, seeds=seeds, config=config, test=ctx.params["test"], valid=ctx.params["valid"],
-            out=out, keep_models=keep_models, follow=follow,
+            whole, made, makers, seeds=seeds, config=config, fixed=options.training_of(ctx, given=True),
+            test=ctx.params["test"], valid=ctx.params["valid"], out=out, keep_models=keep_models, follow=follow,
         )  # fmt: skip
     results = replace(results, facts={**results.facts, "file": log.name})
     write_tables(results, out)
     page = write_report(results, out / "report.html", title=f"{log.name}: samplers compared")
     _print(results, page, out, json)
+
+
+def _typed(ctx: typer.Context) -> dict[str, Any]:
+    """The options as they stand, without training settings that nobody gave: a model may have its own for those."""
+    unset = {name for name in options.FIELDS if not options.is_given(ctx, name)}
+    names = option_names(ctx)
+    return {key: value for key, value in in_force(ctx).items() if names[key] not in unset}
 
 
 def choices(samplers: str, models: str, settings: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:

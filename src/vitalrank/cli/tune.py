@@ -85,7 +85,8 @@ def tune(
     with _follower(trials, quiet=ctx.params["json"]) as follow:
         tuned = search(
             parts["train"], parts["valid"], make, law, space=searched, trials=trials, seed=seed, config=config,
-            storage=storage or out / "study.db", study=study, workers=workers, pruner=pruner, follow=follow,
+            fixed=options.training_of(ctx, given=True), storage=storage or out / "study.db", study=study,
+            workers=workers, pruner=pruner, follow=follow,
         )  # fmt: skip
     reading = {key: value for key, value in in_force(ctx).items() if key.replace("-", "_") in options.READING}
     best = fit_file(reading, model, tuned.make_model(), tuned.make_sampler(), vars(tuned.config))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from typing import Any
@@ -49,6 +49,14 @@ def entries_of(samplers: Mapping[str, Sampler], models: Mapping[str, Callable[[]
     return entries
 
 
+def own_settings(entries: Sequence[Entry], config: TrainConfig, fixed: Collection[str]) -> dict[str, Any]:
+    """By entry, the settings that are not the config's but the model's own."""
+    given = asdict(config)
+    trained = {entry.label: asdict(fitting(config, entry.make(), fixed)) for entry in entries if entry.sampler}
+    changed = {label: {k: v for k, v in taken.items() if v != given[k]} for label, taken in trained.items()}
+    return {label: settings for label, settings in changed.items() if settings}
+
+
 def facts_of(log: Interactions, config: TrainConfig, test: float, valid: float, seeds: Sequence[int]) -> dict[str, Any]:
     """Log, split, settings and versions: what it takes to repeat a comparison."""
     training = {name: value for name, value in asdict(config).items() if name not in ("seed", "threads")}
@@ -81,9 +89,16 @@ def surroundings(*packages: str) -> dict[str, Any]:
     }
 
 
-def fitting(config: TrainConfig, model: Any) -> TrainConfig:
-    """The settings, with the model's own defaults (CML's hinge loss, say) where they are still the library's."""
-    own = getattr(model, "defaults", {})
+def fitting(config: TrainConfig, model: Any, fixed: Collection[str] = ()) -> TrainConfig:
+    """The settings, with the model's own defaults (CML's hinge loss, say) where they are still the library's.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> fitting(vr.TrainConfig(), vr.CML()).loss, fitting(vr.TrainConfig(), vr.CML(), fixed=["loss"]).loss
+    ('hinge', 'bpr')
+    """
+    own = {name: value for name, value in getattr(model, "defaults", {}).items() if name not in fixed}
     usual = TrainConfig()
     untouched = {name: value for name, value in own.items() if getattr(config, name) == getattr(usual, name)}
     return replace(config, **untouched)

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 
 from vitalrank.analysis import Counted, inspect_model, picture
 from vitalrank.comparing.outcomes import Outcome, read_outcome, write_outcome, write_text
-from vitalrank.comparing.planning import Entry, check, entries_of, facts_of, fitting, seeds_of, slug
+from vitalrank.comparing.planning import Entry, check, entries_of, facts_of, fitting, own_settings, seeds_of, slug
 from vitalrank.comparing.results import Results
 from vitalrank.datasets import synthetic
 from vitalrank.devices import resolve
@@ -43,6 +43,7 @@ def run_comparison(
     *,
     seeds: int | Sequence[int] = 3,
     config: TrainConfig | None = None,
+    fixed: Collection[str] = (),
     test: float = 0.2,
     valid: float = 0.1,
     out: str | os.PathLike[str] | None = None,
@@ -67,6 +68,8 @@ def run_comparison(
     config
         Training settings; its ``metric`` ranks. The seed is replaced, and where a setting is the library's default
         a model with a default of its own takes that.
+    fixed
+        Names of settings that hold for every model, whatever its own default.
     out
         Folder to keep finished runs in; a comparison that was stopped goes on there, also inside a run. None keeps
         nothing.
@@ -90,8 +93,10 @@ def run_comparison(
     entries = entries_of(samplers, models or {"mf": MF})
     chosen = seeds_of(seeds)
     check(entries, test, valid)
-    job = Job(config, dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True)))
-    facts = facts_of(log, config, test, valid, chosen)
+    job = Job(
+        config, dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True)), fixed=fixed
+    )
+    facts = {**facts_of(log, config, test, valid, chosen), "own_training": own_settings(entries, config, fixed)}
     store = None if out is None else _Store(Path(out), keep_models)
     if store is not None:
         store.open(facts)
@@ -119,7 +124,7 @@ class _Store:
     def open(self, facts: Mapping[str, Any]) -> None:
         """Start the folder, or make sure that it is of the same comparison."""
         place = self.path / PLAN
-        asked = {name: facts[name] for name in ("log", "split", "training")}
+        asked = {name: facts[name] for name in ("log", "split", "training", "own_training")}
         if not place.is_file():
             write_text(place, json.dumps(asked, indent=2))
             return
@@ -152,14 +157,14 @@ class Job:
         The log as ``train``, ``valid`` and ``test``; a valid part that is the test part is not left out of the lists.
     counted
         Count the draws for the imbalance values.
-    exact
-        Take the settings as they are, also where a model has a default of its own.
+    fixed
+        Names of settings that are taken as they are, also where a model has a default of its own.
     """
 
     config: TrainConfig
     parts: dict[str, Interactions]
     counted: bool = True
-    exact: bool = False
+    fixed: Collection[str] = ()
 
     def run(self, entry: Entry, seed: int, store: _Store | None, follow: Follower | None, show: bool) -> Outcome:
         """The outcome of one run: read if it is finished, else trained and written."""
@@ -189,14 +194,14 @@ class Job:
             began = time.perf_counter()
             model.fit(self.parts["train"])
             return time.perf_counter() - began
-        warm_up(entry.make(), entry.sampler, self.config)
+        warm_up(entry.make(), entry.sampler, self.config, self.fixed)
         counted = Counted(entry.sampler)
 
         def tell(record: Record, model: Any) -> bool | None:
             return None if follow is None else follow(entry, seed, record)
 
         trainer = Trainer(
-            replace(self.config if self.exact else fitting(self.config, model), seed=seed),
+            replace(fitting(self.config, model, self.fixed), seed=seed),
             callbacks=[counted.follow, tell] if self.counted else [tell],
             checkpoint=folder,
             resume=folder is not None,
@@ -233,10 +238,10 @@ class Job:
         )
 
 
-def warm_up(model: Any, sampler: Sampler, config: TrainConfig) -> None:
+def warm_up(model: Any, sampler: Sampler, config: TrainConfig, fixed: Collection[str] = ()) -> None:
     """Let code be compiled before the clock runs: an epoch on a toy log."""
     toy = synthetic(users=60, items=50, interactions=600, seed=0)
-    short = replace(fitting(config, model), epochs=1, schedule="constant")
+    short = replace(fitting(config, model, fixed), epochs=1, schedule="constant")
     with suppress(VitalrankError):  # what fails here will fail, and be told, where it matters
         Trainer(short, progress=False).fit(model, toy, Counted(sampler))
 

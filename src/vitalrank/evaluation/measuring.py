@@ -83,7 +83,7 @@ def evaluate(
     ['ndcg@1', 'ndcg@2', 'recall@1', 'recall@2']
     """
     lengths = _lengths(at)
-    names = _names(metrics)
+    names = metric_names(metrics)
     if by is not None and by not in GROUPINGS:
         raise SettingError(f"by={by!r}: choose one of {', '.join(GROUPINGS)}.")
     if bootstrap < 0 or bootstrap == 1:
@@ -195,7 +195,14 @@ def _lengths(at: int | Sequence[int]) -> list[int]:
     return lengths
 
 
-def _names(metrics: str | Iterable[str] | None) -> list[str]:
+def metric_names(metrics: str | Iterable[str] | None) -> list[str]:
+    """The metrics of these names, all of them for None; SettingError for a name that there is not.
+
+    Examples
+    --------
+    >>> metric_names("ndcg")
+    ['ndcg']
+    """
     known = [*METRICS, COVERAGE]
     names = known if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
     for name in names:

@@ -92,7 +92,7 @@ class CpuEngine(HostEngine):
         draw = self._draw(batch)
         self.step += 1
         ids, weights = np.ascontiguousarray(draw.ids, np.int64), np.ascontiguousarray(draw.weights, np.float32)
-        scratch = self._buffers.scratch(*ids.shape)
+        scratch = self._buffers.scratch(ids.shape[1])
         size = step_size(self._config.optimizer, rate, self.step)
         loss, vanished, skipped = take_step(self._rule, size, ids, weights, batch, self._tables, *scratch)
         count = len(ids)
@@ -102,7 +102,7 @@ class CpuEngine(HostEngine):
         totals.vanished += vanished
         totals.tries += int(draw.tries.sum())
         points = count - skipped if self._config.loss == "cross_entropy" else 0
-        totals.start_loss += self._loss.start * (float(weights.sum()) + points)
+        totals.start_loss += self._loss.at_start(self._config.margin) * (float(weights.sum()) + points)
         if draw.violated is not None:
             totals.violated = (totals.violated or 0) + int(np.count_nonzero(draw.violated))
 
@@ -132,7 +132,7 @@ class _Buffers:
         whole = self._batch
         return Batch(whole.users[:count], whole.positives[:count], whole.queries[:count])
 
-    def scratch(self, count: int, negatives: int) -> Scratch:
+    def scratch(self, negatives: int) -> Scratch:
         """Some samplers choose the number of negatives themselves, so it is known only now."""
         if self._scratch is None or self._scratch[0].pulls.shape[1] != 1 + negatives:
             self._scratch = new_scratch(self._train.n_users, self._train.n_items, self._size, negatives)

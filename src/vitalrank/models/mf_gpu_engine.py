@@ -232,7 +232,7 @@ class GpuEngine:
             positives=len(self._train),
             skipped=len(self._train) - int(trained),
             loss=loss,
-            start_loss=self._loss.start * (weight + points),
+            start_loss=self._loss.at_start(self._config.margin) * (weight + points),
             tries=int(tries),
             vanished=int(vanished),
             violated=int(violated) if self._sampler.has_margin else None,

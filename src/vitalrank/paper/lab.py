@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from vitalrank.comparing.outcomes import Outcome
+from vitalrank.errors import SettingError
 from vitalrank.paper.contenders import CONTENDERS, Contender
 from vitalrank.paper.hunts import Hunt
 from vitalrank.paper.known import Known
@@ -38,6 +39,12 @@ class Lab:
     tell: Tell | None = None
     known: Known = field(default_factory=dict)  # settings that need no search
     _hunts: dict[tuple[str, str], Hunt] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [source.name for source in self.sources]
+        for name in names:
+            if names.count(name) > 1:
+                raise SettingError(f"two logs are called {name!r}, as their files are; rename one of them.")
 
     @cached_property
     def _began(self) -> float:

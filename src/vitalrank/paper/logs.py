@@ -40,8 +40,9 @@ class Source:
         return cls(name, str(path), core if min_user is None else min_user, core if min_item is None else min_item)
 
     def identity(self) -> dict[str, Any]:
-        """What results depend on: everything but the place."""
-        return {name: value for name, value in asdict(self).items() if name != "path"}
+        """What results depend on: everything but the place, and what is in the log."""
+        known = {name: value for name, value in asdict(self).items() if name != "path"}
+        return {**known, "fingerprint": filtered(self).fingerprint}
 
 
 @lru_cache(maxsize=16)

@@ -8,7 +8,7 @@ from typing import Any
 from vitalrank.comparing.tables import p_text, seconds_text
 from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS
 from vitalrank.paper.experiment import Data
-from vitalrank.paper.published import NDCG, RELATIVE_TIME, STANDS_FOR, STATISTICS, published
+from vitalrank.paper.published import NDCG, RELATIVE_TIME, STANDS_FOR, STATISTICS, TRIES, published
 
 GAP = "–"  # nothing was run
 
@@ -180,6 +180,10 @@ def tries_by_epoch(data: Data) -> str:
             cells = [found.get(str(epoch)) for epoch in data["epochs"]]
             text = [GAP if cell is None else f"{cell['mean']:.1f} ± {cell['sd']:.1f}" for cell in cells]
             rows.append([name, CONTENDERS[sampler].label, *text])
+            theirs = TRIES.get(STANDS_FOR.get(name, ""), {}).get(sampler)
+            if theirs is not None:
+                paper = f"paper: {STANDS_FOR[name].replace('&', ' & ')}"
+                rows.append([paper, CONTENDERS[sampler].label, *(f"{tries:.1f}" for tries in theirs)])
     return pipe_table(header, rows)
 
 

@@ -34,7 +34,8 @@ NDCG = {
     "vins": (0.0281, 0.0326, 0.0410, 0.0594),
 }
 
-# Table 3: mean tries at epochs 5, 10, 20, 50 and 150.
+# Table 3: mean tries at these epochs.
+TRIES_AT = (5, 10, 20, 50, 150)
 TRIES = {
     "Yelp": {"lfm-w": (10.2, 17.0, 19.8, 21.5, 21.7), "vins": (8.7, 11.8, 14.6, 16.2, 16.3)},
     "Movies&Tv": {"lfm-w": (3.2, 6.5, 12.0, 18.4, 19.0), "vins": (3.4, 6.2, 9.8, 14.9, 16.2)},

@@ -13,6 +13,7 @@ from vitalrank.paper.contenders import CONTENDERS, Contender
 from vitalrank.paper.experiment import Data, mean_and_spread
 from vitalrank.paper.lab import LENGTHS, LONG_SEED, Lab
 from vitalrank.paper.logs import Source
+from vitalrank.paper.published import TRIES_AT
 from vitalrank.paper.scheduling import Goal
 from vitalrank.paper.units import Unit
 from vitalrank.tuning.results import Settings
@@ -23,7 +24,6 @@ OURS = "vins"
 FORMS = ("vins-log2", "vins-exact")  # VINS with another law, or with the paper's weight alone
 RIVALS = ("lfm-w", "lfm-w-harmonic", "dns")
 SEARCHERS = ("lfm-w", "vins")  # samplers that search for a violator
-EPOCHS_OF_TABLE3 = (5, 10, 20, 50, 150)
 PICTURED = ("uni", "vins")
 NOT_TRACKED = ("sa", "pris", "irgan", "softmax", "softmax-pop", "itemknn")  # many negatives, or none, a positive
 _POINTS = 60  # of a curve
@@ -150,7 +150,7 @@ def tries_by_epoch(lab: Lab) -> Data:
             result = None if unit is None else lab.store.read(unit)
             records = (result or {}).get("records") or []
             wanted = {record["epoch"]: record for record in records}
-            shown = [epoch for epoch in EPOCHS_OF_TABLE3 if epoch in wanted]
+            shown = [epoch for epoch in TRIES_AT if epoch in wanted]
             logs[source.name][name] = {
                 str(epoch): {
                     "mean": wanted[epoch]["tries"],
@@ -159,7 +159,7 @@ def tries_by_epoch(lab: Lab) -> Data:
                 }
                 for epoch in shown
             }
-    return {"logs": logs, "epochs": list(EPOCHS_OF_TABLE3)}
+    return {"logs": logs, "epochs": list(TRIES_AT)}
 
 
 def pictures(lab: Lab) -> Data:

@@ -64,8 +64,7 @@ def facts_of(lab: Lab, command: str) -> Data:
     settings = {name: value for name, value in asdict(lab.settings).items() if name not in MACHINE}
     logs: dict[str, Any] = {}
     for source in lab.sources:
-        log = filtered(source)
-        logs[source.name] = {**source.identity(), "interactions": len(log), "fingerprint": log.fingerprint}
+        logs[source.name] = {**source.identity(), "interactions": len(filtered(source))}
     around = surroundings(*(("torch",) if lab.settings.device != "cpu" else ()))
     if lab.settings.device != "cpu":
         import torch

@@ -44,7 +44,7 @@ class StudySettings:
     measured_on
         Where the runs of Tables 3 to 5 and of Figure 3 are trained; None: where the others are.
     device, workers, timed_workers
-        Where to train; runs side by side (processes on the CPU, threads on a GPU), and while time is measured.
+        Where to train; runs side by side, each a process, and while time is measured.
     budget_seconds, timed_share
         Start nothing new after so long; None has no end. What is unfinished is done by the same command again. A share
         of that time is kept for the runs that are timed.

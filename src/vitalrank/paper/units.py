@@ -23,7 +23,7 @@ from vitalrank.models import model_class
 from vitalrank.paper.contenders import Contender
 from vitalrank.paper.logs import Source, cut
 from vitalrank.training.history import Record
-from vitalrank.training.settings import TrainConfig
+from vitalrank.training.settings import SETTINGS, TrainConfig
 from vitalrank.tuning.results import Settings
 
 Result = dict[str, Any]
@@ -121,14 +121,14 @@ def perform(unit: Unit, folder: Path, watch: Watch, threads: int | None) -> Resu
 
 
 def _trial(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | None) -> Result:
-    job = Job(unit.config(threads), cut(unit.source, unit.protocol), counted=False, exact=True)
+    job = Job(unit.config(threads), cut(unit.source, unit.protocol), counted=False, fixed=SETTINGS)
     model = unit.make()
     seconds = job.train(model, entry, unit.seed, follow=watch)
     return {**_told(model, job, watch), "seconds": seconds}
 
 
 def _final(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | None) -> Result:
-    job = Job(unit.config(threads), cut(unit.source, unit.protocol), exact=True)
+    job = Job(unit.config(threads), cut(unit.source, unit.protocol), fixed=SETTINGS)
     model = unit.make()
     seconds = job.train(model, entry, unit.seed, follow=watch)
     outcome = job.measure(model, entry, unit.seed, seconds, show=False)
@@ -151,7 +151,7 @@ def _short(value: Any) -> Any:
 
 
 def _picture(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | None) -> Result:
-    job = Job(unit.config(threads), cut(unit.source, unit.protocol), counted=False, exact=True)
+    job = Job(unit.config(threads), cut(unit.source, unit.protocol), counted=False, fixed=SETTINGS)
     model = unit.make()
     job.train(model, entry, unit.seed, follow=watch)
     shown = picture(model, sample=_SHOWN)
@@ -160,7 +160,7 @@ def _picture(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int 
 
 
 def _long(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | None) -> Result:
-    job = Job(unit.config(threads), {"train": cut(unit.source, unit.protocol)["train"]}, exact=True)
+    job = Job(unit.config(threads), {"train": cut(unit.source, unit.protocol)["train"]}, fixed=SETTINGS)
     model = unit.make()
     job.train(model, entry, unit.seed, follow=watch)
     shown = ("epoch", "tries", "tries_sd", "vanished", "unviolated", "imbalance")
@@ -168,7 +168,7 @@ def _long(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | N
 
 
 def _timed(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | None) -> Result:
-    job = Job(unit.config(threads), {"train": cut(unit.source, unit.protocol)["train"]}, counted=False, exact=True)
+    job = Job(unit.config(threads), {"train": cut(unit.source, unit.protocol)["train"]}, counted=False, fixed=SETTINGS)
     model = unit.make()
     job.train(model, entry, unit.seed, follow=watch)
     return {"seconds": [record["seconds"] for record in model.history], "cut": watch.is_cut}

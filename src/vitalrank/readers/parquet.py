@@ -39,8 +39,16 @@ def _plain(column: pa.Array, where: str) -> pa.Array:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     for belongs, target in _TARGETS:
         if belongs(kind):
-            return column.cast(target)
+            return _cast(column, target, where)
     raise DataError(f"{where} is of type {kind}; ids are ints or strings, times numbers or dates.")
+
+
+def _cast(column: pa.Array, target: pa.DataType, where: str) -> pa.Array:
+    try:
+        return column.cast(target, safe=not pa.types.is_temporal(target))  # moments lose what is below a microsecond
+    except pa.ArrowInvalid as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{where} cannot be read as {target} ({reason}); write it as such.") from error
 
 
 _TARGETS = (

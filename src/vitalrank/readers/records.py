@@ -17,6 +17,7 @@ from vitalrank.readers.lines import Block, Row, Wanted
 
 PARSE_BYTES = 1 << 22
 ARROW_TYPES: dict[type, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+_TOO_LARGE = 1 << 63  # for an id
 KIND_NAMES = {int: "an int", str: "a string"}
 
 
@@ -63,6 +64,8 @@ class Records:
         for name, value, kind in zip(self.columns[:2], (user, item), self.id_types, strict=True):
             if type(value) is not kind:
                 return Row(line, problem=f"{name!r} is {value!r}, where other lines have {KIND_NAMES[kind]}")
+            if isinstance(value, int) and not -_TOO_LARGE <= value < _TOO_LARGE:
+                return Row(line, problem=f"{name!r} is {value}, more than 64 bits hold")
         return Row(line, user, item, time)
 
 
@@ -76,7 +79,7 @@ def parse_record(data: bytes, load: Callable[[str], Any]) -> dict[str, Any]:
         record = load(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise ValueError(f"not a record: {text[:40]!r}") from None
-    if not isinstance(record, dict):
+    if not isinstance(record, dict) or not all(isinstance(name, str) for name in record):
         raise ValueError(f"not a record: {text[:40]!r}")
     return record
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from vitalrank.interactions.encoding import DATE_TYPES, NUMBER_TYPES, bad_times, to_numbers
 from vitalrank.readers.lines import Suspect
 
+_TOO_LARGE = 1 << 63  # for a whole number of 64 bits
+
 
 class TimeReader:
     """Turns times into numbers and holds the file to the kind that its first rows had."""
@@ -53,7 +55,7 @@ class TimeReader:
             other = "dates" if self._dates else "numbers"
             raise ValueError(f"time {value!r}, where other lines have {other}")
         self._dates = dates
-        return number
+        return number if isinstance(number, float) or number < _TOO_LARGE else float(number)
 
 
 def _number(value: Any) -> tuple[int | float, bool]:

@@ -155,7 +155,10 @@ class RunFolder:
 
     def probe(self) -> None:
         """Fail now and not after the first hour if nothing can be written there."""
-        draft = self.path.absolute().with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}.tmp")
+        place = self.path.resolve()
+        if place.exists() and not place.is_dir():
+            raise StorageError(f"{self.path}: is a file; choose another folder.")
+        draft = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}.tmp")
         try:
             draft.mkdir(parents=True)
             draft.rmdir()

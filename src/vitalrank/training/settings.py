@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from vitalrank.errors import SettingError
@@ -126,6 +126,9 @@ class TrainConfig:
         if self.schedule != "constant":
             fixed["epochs"] = self.epochs
         return fixed
+
+
+SETTINGS = frozenset(field.name for field in fields(TrainConfig))
 
 
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

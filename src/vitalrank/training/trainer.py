@@ -97,6 +97,10 @@ class Trainer:
         """
         if len(train) == 0:
             raise SettingError("the training log is empty; give one with at least one interaction.")
+        if valid is not None and len(valid) == 0:
+            raise SettingError("the validation log is empty; hold out a larger share, or leave valid out.")
+        if valid is not None:
+            self._check_metric()
         folder = self._folder(model, train, sampler, valid)
         with limited(self.config.threads), own_stream(self.config.device), interruptible() as interrupt:
             engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
@@ -112,6 +116,12 @@ class Trainer:
         if interrupt.wanted:
             raise KeyboardInterrupt(_farewell(run, folder))
         return run.history
+
+    def _check_metric(self) -> None:
+        """Refuse a metric that nobody knows before the first epoch, not after it."""
+        from vitalrank.evaluation.measuring import metric_names
+
+        metric_names(self.config.measure()[0])
 
     def _folder(self, model: Any, train: Interactions, sampler: Any, valid: Interactions | None) -> RunFolder | None:
         if self._checkpoint is None:
@@ -143,6 +153,7 @@ class _Session:
     run: Run
     bar: Bar
     interrupt: Interrupt
+    between_epochs: bool = True  # else the engine is ahead of the run: what it holds is of no epoch, or of a lost one
 
     def go(self) -> None:
         """Train, keep the best epoch, write the folder."""
@@ -151,7 +162,8 @@ class _Session:
             self.run.history.stopped = self._loop()
         finally:
             # A callback's error or a second Ctrl-C also leaves the best epoch in the model.
-            if self.folder is not None and self.run.epoch > max(before, self.folder.written):
+            is_new = self.folder is not None and self.run.epoch > max(before, self.folder.written)
+            if self.folder is not None and is_new and self.between_epochs:
                 self.folder.write(self.model, self.engine, self.run)
             if self.run.best is not None:
                 self.engine.load(self.run.best)
@@ -186,6 +198,7 @@ class _Session:
 
         self.bar.epoch_begins(epoch)
         began = time.perf_counter()
+        self.between_epochs = False
         totals = self.engine.run_epoch(epoch, rate, self.bar.pulse)
         seconds = time.perf_counter() - began
         self._check(epoch, totals)
@@ -193,6 +206,7 @@ class _Session:
         self.run.epoch = epoch
         self.run.history.records.append(record)
         self._keep_best(record)
+        self.between_epochs = True
         self.bar.epoch_ends(record, self.config.metric)
         logger.info("epoch %d of %d: %s", epoch, self.config.epochs, record)
         return record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from inspect import signature
@@ -46,6 +46,7 @@ class Plan:
     knobs: Mapping[str, Knob]
     model_name: str
     sampler_name: str | None
+    fixed: Collection[str] = ()  # training settings that hold whatever the model's own default
 
     def settings(self, chosen: Mapping[str, Any]) -> Settings:
         """Chosen values, by what they are of."""
@@ -60,7 +61,7 @@ class Plan:
 
     def training(self, settings: Settings) -> TrainConfig:
         """All training settings, with the model's own defaults where nobody said otherwise."""
-        return replace(fitting(self.config, self.model(settings)), **settings.training)
+        return replace(fitting(self.config, self.model(settings), self.fixed), **settings.training)
 
     def sampler(self, settings: Settings) -> Sampler | None:
         """The sampler, or None for a model without steps."""
@@ -89,6 +90,7 @@ def plan_of(
     sampler: str | Sampler | None,
     space: str | Written,
     config: TrainConfig,
+    fixed: Collection[str] = (),
 ) -> Plan:
     """The plan for what the caller of ``tune`` gave, checked."""
     make: Callable[..., Any] = model_class(model) if isinstance(model, str) else model
@@ -100,11 +102,11 @@ def plan_of(
             raise SettingError(f"{type(base).__name__} has no steps and no sampler; leave out the sampler.")
         law = None
     else:
-        law = sampler or default_sampler(base, fitting(config, base))
+        law = sampler or default_sampler(base, fitting(config, base, fixed))
     names = _model_name(make), None if law is None else sampler_name(law)
     written: Written = named_space(space, *names) if isinstance(space, str) else space
-    knobs = {name: _knob(name, value, make, law, fitting(config, base)) for name, value in written.items()}
-    plan = Plan(make, sampler, config, knobs, *names)
+    knobs = {name: _knob(name, value, make, law, fitting(config, base, fixed)) for name, value in written.items()}
+    plan = Plan(make, sampler, config, knobs, *names, fixed)
     plan.check()
     return plan
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from vitalrank.comparing.planning import fitting
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.samplers import Sampler
@@ -27,6 +28,7 @@ def tune(
     trials: int = 40,
     seed: int = 0,
     config: TrainConfig | None = None,
+    fixed: Collection[str] = (),
     storage: str | os.PathLike[str] | None = None,
     study: str | None = None,
     workers: int = 1,
@@ -56,6 +58,8 @@ def tune(
         Of the search; the seed of training is the config's.
     config
         Training settings; where one is the library's default a model with a default of its own takes that.
+    fixed
+        Names of settings that hold whatever the model's own default.
     storage
         Where to keep the study: a file, the address of a database, or None for memory. Processes and machines that
         name the same one search together.
@@ -80,7 +84,7 @@ def tune(
     """
     config = config or TrainConfig()
     _check(trials, workers, seed, valid)
-    plan = plan_of(model, sampler, space, config)
+    plan = plan_of(model, sampler, space, config, fixed)
     name = study or "-".join(filter(None, (plan.model_name, plan.sampler_name)))
     grid = studies.grid_of(plan)
     whole = 0 < len(grid) <= trials
@@ -96,7 +100,8 @@ def tune(
 
 def _facts(plan: Plan, train: Interactions, valid: Interactions, seed: int) -> Mapping[str, Any]:
     """What makes a study this one and no other; where it runs is not part of it."""
-    training = {name: value for name, value in asdict(plan.config).items() if name not in ("threads", "device")}
+    taken = fitting(plan.config, plan.make(), plan.fixed)
+    training = {name: value for name, value in asdict(taken).items() if name not in ("threads", "device")}
     return {
         "log": train.fingerprint,
         "valid": valid.fingerprint,

@@ -31,6 +31,7 @@ Follower = Callable[[int, Record | Trial], None]
 logger = logging.getLogger(__name__)
 
 _NOTES = "outcome"  # where the study keeps what came of a trial
+_WHOLE = ("finished", "repeated")  # states of trials that came to their end
 
 
 @dataclass
@@ -98,7 +99,7 @@ class Search:
             self.study.tell(trial, state=studies.BROKEN_OFF)
             raise
         trial.set_user_attr(_NOTES, notes)
-        if notes["state"] in ("finished", "repeated"):
+        if notes["state"] in _WHOLE:
             self.study.tell(trial, value)
         else:
             self.study.tell(trial, state=studies.GIVEN_UP)
@@ -119,8 +120,11 @@ class Search:
 
     def _earlier(self, trial: Any) -> Any:
         """A finished trial with the same settings: a run is a function of them."""
-        same = (other for other in studies.finished(self.study) if other.params == trial.params)
-        return next((other for other in same if other.value is not None), None)
+        return next((other for other in self._whole() if other.params == trial.params), None)
+
+    def _whole(self) -> list[Any]:
+        """Trials that came to their end; Optuna gives the others a value too, the last that they reported."""
+        return [trial for trial in studies.finished(self.study) if _notes(trial)["state"] in _WHOLE]
 
     def _told(self, number: int) -> Trial:
         return self._trial(self.study.get_trials(deepcopy=False)[number])
@@ -130,8 +134,7 @@ class Search:
 
     def result(self) -> Tuned:
         """The winner and all trials."""
-        done = studies.finished(self.study)
-        whole = [trial for trial in done if trial.value is not None]
+        done, whole = studies.finished(self.study), self._whole()
         if not whole:
             raise TrainingError(f"all {len(done)} trials diverged; search lower values of lr or higher ones of reg.")
         best = max(whole, key=lambda trial: (trial.value, -trial.number))
