@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import vitalrank as vr
+from vitalrank.training.trainer import default_sampler
 
 torch = pytest.importorskip("torch")
 
@@ -89,7 +90,7 @@ def test_draws_are_counted(name, parts):
     make, sampler = MODELS[name]
     model = make(train)
     config = vr.TrainConfig(**{**model.defaults, "epochs": 1, "batch": 512, "device": "cuda:0"})
-    bound = (sampler or model.default_sampler(config)).bind(train, count=True)
+    bound = (sampler or default_sampler(model, config)).bind(train, count=True)
     model.build(train, bound, config).run_epoch(1, lambda share: 0.01, lambda totals: None)
     assert bound.counts.rows == len(train)
     assert bound.counts.positive.tolist() == train.item_degree.tolist()

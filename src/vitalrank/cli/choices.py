@@ -14,7 +14,8 @@ from vitalrank.cli.options import FIELDS
 from vitalrank.errors import SettingError
 from vitalrank.samplers import Sampler, find_sampler
 from vitalrank.training.settings import TrainConfig
-from vitalrank.tuning.plans import default_sampler, sampler_name
+from vitalrank.training.trainer import default_sampler
+from vitalrank.tuning.plans import sampler_name
 from vitalrank.tuning.spaces import parse_value, text_of
 
 

@@ -116,8 +116,9 @@ def _space(
     """The ranges that were given, or a named space without what is fixed, or both."""
     from vitalrank.cli.choices import pairs
     from vitalrank.errors import SettingError
+    from vitalrank.training.trainer import default_sampler
     from vitalrank.tuning import named_space
-    from vitalrank.tuning.plans import default_sampler, sampler_name
+    from vitalrank.tuning.plans import sampler_name
     from vitalrank.tuning.spaces import parse_dimension
 
     ranges = pairs(typed_and_filed(ctx, "ranges"), "--range", "beta=0..1")

@@ -100,7 +100,6 @@ class MF(DotRecommender):
         callbacks, checkpoint, checkpoint_epochs, checkpoint_seconds, resume, progress
             See :class:`vitalrank.Trainer`.
         """
-        from vitalrank.samplers import VINS
         from vitalrank.training import Trainer
 
         config = TrainConfig(
@@ -130,7 +129,7 @@ class MF(DotRecommender):
             resume=resume,
             progress=progress,
         )
-        trainer.fit(self, train, VINS() if sampler is None else sampler, valid)
+        trainer.fit(self, train, sampler, valid)
         return self
 
     def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> Any:

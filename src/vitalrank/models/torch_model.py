@@ -86,12 +86,6 @@ class Trained(Recommender):
     def new_network(self, train: Interactions) -> Network:
         """A network with initial values, drawn from torch's random numbers."""
 
-    def default_sampler(self, config: TrainConfig) -> Any:
-        """Where negatives come from unless ``fit`` is told."""
-        from vitalrank.samplers import VINS
-
-        return VINS()
-
     def fit(
         self,
         train: Interactions,
@@ -123,7 +117,7 @@ class Trained(Recommender):
             raise SettingError(f"fit has no option {min(unknown)!r}; it has {known}.")
         config = TrainConfig(**{name: value for name, value in given.items() if name in _CONFIG})
         trainer = Trainer(config, **{name: value for name, value in given.items() if name not in _CONFIG})
-        trainer.fit(self, train, self.default_sampler(config) if sampler is None else sampler, valid)
+        trainer.fit(self, train, sampler, valid)
         return self
 
     def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:

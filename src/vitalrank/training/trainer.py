@@ -14,6 +14,7 @@ import numpy as np
 from vitalrank.devices import own_stream, resolve
 from vitalrank.errors import SettingError, TrainingError
 from vitalrank.interactions import Interactions
+from vitalrank.samplers import VINS, Sampler
 from vitalrank.threads import limited
 from vitalrank.training.history import History, Record, Totals
 from vitalrank.training.interrupts import Interrupt, interruptible
@@ -89,14 +90,15 @@ class Trainer:
         self._every = (checkpoint_epochs, checkpoint_seconds)
         self._resume = resume
 
-    def fit(self, model: Any, train: Interactions, sampler: Any, valid: Interactions | None = None) -> History:
-        """Train ``model`` on ``train``; with ``valid`` the best epoch is kept.
+    def fit(self, model: Any, train: Interactions, sampler: Any = None, valid: Interactions | None = None) -> History:
+        """Train ``model`` on ``train``; without a sampler with the model's own, with ``valid`` the best epoch is kept.
 
         The model gives ``build(train, bound_sampler, config)``, which returns a :class:`TrainingEngine` whose
         values the model serves from then on, and ``settle()``, which lets go of what only training needs.
         """
         if len(train) == 0:
             raise SettingError("the training log is empty; give one with at least one interaction.")
+        sampler = default_sampler(model, self.config) if sampler is None else sampler
         if valid is not None and len(valid) == 0:
             raise SettingError("the validation log is empty; hold out a larger share, or leave valid out.")
         if valid is not None:
@@ -138,6 +140,20 @@ class Trainer:
             folder.refuse_existing()
         folder.probe()
         return folder
+
+
+def default_sampler(model: Any, config: TrainConfig) -> Sampler:
+    """The sampler that a model is trained with unless another is named: its own, or ``VINS()``.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> default_sampler(vr.MF(), vr.TrainConfig())
+    VINS(beta=0.5, kappa=64, margin=1.0, shots=8, weight='log2')
+    """
+    own = getattr(model, "default_sampler", None)
+    law: Sampler = VINS() if own is None else own(config)
+    return law
 
 
 @dataclass

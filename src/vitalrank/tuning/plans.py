@@ -11,8 +11,9 @@ from typing import Any
 from vitalrank.comparing.planning import fitting
 from vitalrank.errors import SettingError
 from vitalrank.models import model_class, model_names
-from vitalrank.samplers import SAMPLERS, VINS, Sampler, find_sampler
+from vitalrank.samplers import SAMPLERS, Sampler, find_sampler
 from vitalrank.training.settings import TrainConfig
+from vitalrank.training.trainer import default_sampler
 from vitalrank.tuning.results import Settings
 from vitalrank.tuning.spaces import Choice, Dimension, Range, named_space, parse_dimension
 
@@ -137,20 +138,6 @@ def _typed(dimension: Dimension, default: Any) -> Dimension:
 
 def _ends(dimension: Dimension) -> tuple[Any, ...]:
     return dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
-
-
-def default_sampler(model: Any, config: TrainConfig) -> Sampler:
-    """The sampler that a model is trained with unless another is named.
-
-    Examples
-    --------
-    >>> import vitalrank as vr
-    >>> default_sampler(vr.MF(), vr.TrainConfig())
-    VINS(beta=0.5, kappa=64, margin=1.0, shots=8, weight='log2')
-    """
-    own = getattr(model, "default_sampler", None)
-    law: Sampler = VINS() if own is None else own(config)
-    return law
 
 
 def _model_name(make: Callable[..., Any]) -> str:
