@@ -124,7 +124,8 @@ class _Buffers:
     def __init__(self, train: Interactions, size: int, width: int) -> None:
         self._train = train
         self._size = size
-        self._batch = Batch(np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros((size, width), np.float32))
+        queries = large_zeros((size, width), np.float32)
+        self._batch = Batch(np.zeros(size, np.int32), np.zeros(size, np.int32), queries)
         self.rows = np.arange(size, dtype=np.uint32)  # (B,) numbers of the rows in the random counter
         self._scratch: Scratch | None = None
 
