@@ -146,11 +146,13 @@ def reject_sample(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> Any
 @njit(cache=True, **INNER)
 def _heaviest(hits: Any, weights: Any, first: Any, last: Any) -> Any:
     """What the heaviest of some shots hit, the first of equals."""
-    heaviest = first & (KEPT - 1)
+    heaviest = first
+    most = weights[first & (KEPT - 1)]
     for turn in range(first + 1, last):
-        if weights[turn & (KEPT - 1)] > weights[heaviest]:
-            heaviest = turn & (KEPT - 1)
-    return hits[heaviest]
+        weight = weights[turn & (KEPT - 1)]
+        heaviest = turn if weight > most else heaviest  # no branch: nobody could guess it
+        most = max(weight, most)
+    return hits[heaviest & (KEPT - 1)]
 
 
 @njit(cache=True, **INNER)

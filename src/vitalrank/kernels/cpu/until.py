@@ -25,7 +25,7 @@ from vitalrank.kernels.rng import INNER, LANES, LEAN, PROPOSE
 
 _AHEAD = 6  # rows asked for before they are needed
 _FIRST = 2  # candidates a search begins with
-_SEARCHES = 2  # searches side by side
+_SEARCHES = 3  # searches side by side
 
 
 def draw_until(
@@ -149,16 +149,18 @@ def _begin(on: Any, s: Any, pair: Any) -> None:
 def _score_ahead(on: Any, s: Any, queries: Any, b: Any, table: Any) -> Any:
     """Score the candidates drawn until one is above the bar; whether one was."""
     found = False
+    best, most, tries = on.best[s], on.best_score[s], on.tries[s]
     for x in range(on.waiting[s]):
         item = on.ahead[s, x]
         value = dot(queries, b, table, item)
-        on.tries[s] += 1
-        if value > on.best_score[s] or on.best[s] < 0:
-            on.best_score[s] = value
-            on.best[s] = item
+        tries += 1
+        if value > most or best < 0:
+            most = value
+            best = item
         found = value > on.bar[s]
         if found:
             break
+    on.best[s], on.best_score[s], on.tries[s] = best, most, tries
     return found
 
 
