@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -11,11 +12,13 @@ from test_paper import TINY, source_in
 from vitalrank.cli import app, paper
 from vitalrank.errors import StorageError
 from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.costs import _variations
 from vitalrank.paper.known import read_known
 from vitalrank.paper.lab import Lab
 from vitalrank.paper.registry import find_experiments
 from vitalrank.paper.running import run_paper
 from vitalrank.paper.store import Store
+from vitalrank.tuning.results import Settings
 
 NAMES = ("itemknn", "uni", "dns")
 
@@ -89,3 +92,11 @@ def test_what_is_not_a_table_is_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(StorageError, match=r"table2\.json"):
         read_known(path)
+
+
+def test_variations_have_seeds_that_nothing_was_picked_by(source, tmp_path):
+    reg, others = {"reg": 0.05, "lr": 0.01}, {"margin": 0.7, "kappa": 64, "beta": 0.5, "weight": "none"}
+    known = {(source.name, "vins"): Settings(sampler=others, training=reg)}
+    lab = Lab([source], replace(TINY, runoff_seeds=3, variation_seeds=2), Store(tmp_path), ("vins",), known=known)
+    units = [unit for _, units in _variations(lab, source) for unit in units]
+    assert {unit.seed for unit in units} == {3, 4}

@@ -160,11 +160,12 @@ REG_FACTORS = (0.5, 2.0)
 
 def _variations(lab: Lab, source: Source) -> Iterator[tuple[str, list[Unit]]]:
     """Names and units: the tuned VINS as it is, then with one thing changed."""
-    ours, seeds = CONTENDERS["vins"], range(lab.settings.variation_seeds)
-    best = lab.best(source, ours)
+    ours, best = CONTENDERS["vins"], lab.best(source, CONTENDERS["vins"])
     if best is None:
         return
     reg = float(best.training["reg"])
+    first = lab.settings.runoff_seeds  # with those before, the tuned settings won: they were lucky for them
+    seeds = range(first, first + lab.settings.variation_seeds)
     changes = [("as tuned", "sampler", {}), *((name, "sampler", change) for name, change in SAMPLER_CHANGES)]
     changes += [(f"reg times {factor:g}", "training", {"reg": float(f"{reg * factor:.3g}")}) for factor in REG_FACTORS]
     for name, part, change in changes:
