@@ -64,6 +64,19 @@ def test_fit_goes_on_where_it_stopped(log, run, capsys):
     assert len(vr.load(run).history) == 3
 
 
+@pytest.mark.parametrize("model", ["itemknn", "mostpopular"])
+def test_a_model_without_steps_overwrites_no_run(log, run, capsys, model):
+    before = repr(vr.load(run))
+    assert "holds a run already; choose another folder" in complaint(capsys, "fit", log, "--model", model, "--out", run)
+    assert repr(vr.load(run)) == before
+
+
+def test_a_model_without_steps_names_the_options_that_need_them(log, tmp_path, capsys):
+    asked = ("--epochs", 3, "--hinge-margin", 2, "--checkpoint-epochs", 3, "--resume", "--count")
+    told = complaint(capsys, "fit", log, "--model", "itemknn", "--out", tmp_path / "new", *asked)
+    assert "leave out --epochs, --hinge-margin, --checkpoint-epochs, --resume, --count." in told
+
+
 def test_inspect_prints_numbers_and_advice(run, capsys):
     found = told(capsys, "inspect", run)
     assert found["epochs"] >= 2

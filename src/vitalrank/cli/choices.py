@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vitalrank.cli.config import to_toml
-from vitalrank.cli.options import FIELDS
+from vitalrank.cli.options import FIELDS, STEPS
 from vitalrank.errors import SettingError
 from vitalrank.samplers import Sampler, find_sampler
 from vitalrank.training.settings import TrainConfig
@@ -123,7 +123,8 @@ def fit_file(
     """
     config = {**asdict(TrainConfig()), **getattr(model, "defaults", {}), **training}
     steps = {flag.replace("_", "-"): config[field] for flag, field in FIELDS.items()} if sampler is not None else {}
-    own = {"model", "sampler", "set", *(flag.replace("_", "-") for flag in FIELDS)}
+    no_steps = STEPS if sampler is None else ()
+    own = {"model", "sampler", "set", *(flag.replace("_", "-") for flag in (*FIELDS, *no_steps))}
     others = {key: value for key, value in options.items() if key not in own}
     law = {} if sampler is None else {"sampler": sampler_name(sampler)}
     every = {"model": name, **law, **others, **steps}

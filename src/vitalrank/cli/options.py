@@ -116,6 +116,9 @@ FILES = {"config": (Config, None), "save_config": (SaveConfig, None), "json": (J
 # Options of the library's fit that a flag of another name stands for.
 FIELDS = {name: {"hinge_margin": "margin"}.get(name, name) for name in (*TRAINING, "seed")}
 
+KEEPING = ("checkpoint_epochs", "checkpoint_seconds", "resume")
+STEPS = (*KEEPING, "count")  # what else only a model with steps can be asked
+
 
 def takes(*groups: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of these groups; it finds their values in ``ctx.params``."""

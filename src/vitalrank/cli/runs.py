@@ -41,6 +41,8 @@ def fit(
     from vitalrank.cli.choices import parts_of, print_json, read_log, save_config
 
     job = _job(ctx, model, sampler, typed_and_filed(ctx, "settings"))
+    if job.sampler is None:
+        _refuse_existing(out)
     save_config(ctx.params["save_config"], job.config_file(in_force(ctx)))
     parts = parts_of(read_log(log, ctx.params), ctx.params["test"], ctx.params["valid"])
     train = parts.pop("train")
@@ -50,7 +52,7 @@ def fit(
         made.fit(train)
         made.save(out)
     else:
-        kept = {name: ctx.params[name] for name in _KEEPING}
+        kept = {name: ctx.params[name] for name in options.KEEPING}
         if count:
             from vitalrank.analysis import Counted
 
@@ -61,7 +63,13 @@ def fit(
     print_json(report) if ctx.params["json"] else typer.echo(f"{made!r} trained on {train}; kept in {out}.")
 
 
-_KEEPING = ("checkpoint_epochs", "checkpoint_seconds", "resume")
+def _refuse_existing(out: Path) -> None:
+    """As the trainer does for models with steps, but there is nothing to resume."""
+    from vitalrank.checkpoint import is_saved
+    from vitalrank.errors import StorageError
+
+    if is_saved(out):
+        raise StorageError(f"{out}: holds a run already; choose another folder.")
 
 
 @dataclass(frozen=True)
@@ -90,15 +98,16 @@ def _job(ctx: typer.Context, name: str, sampler: str | None, settings: list[str]
     model = make(kind, name, shape)
     given = options.training_of(ctx, given=True)
     if not hasattr(kind, "build"):
-        if given or sampler or law:
-            raise SettingError(f"{name} has no steps and no sampler; leave out {_flags(given, sampler, law)}.")
+        flags = [flag for flag in (*options.FIELDS, "sampler", *options.STEPS) if options.is_given(ctx, flag)]
+        if flags or law:
+            raise SettingError(f"{name} has no steps and no sampler; leave out {_typed(flags, law)}.")
         return _Job(name, model, None, {})
     return _Job(name, model, sampler_for(model, sampler, law, given), given)
 
 
-def _flags(given: dict[str, Any], sampler: str | None, law: list[str]) -> str:
-    flags = [f"--{name.replace('_', '-')}" for name in [*given, *(["sampler"] if sampler else [])]]
-    return ", ".join([*flags, *(f"--set {setting}" for setting in law)])
+def _typed(flags: list[str], law: list[str]) -> str:
+    options_typed = [f"--{flag.replace('_', '-')}" for flag in flags]
+    return ", ".join([*options_typed, *(f"--set {setting}" for setting in law)])
 
 
 def evaluate(
