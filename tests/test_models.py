@@ -1,5 +1,7 @@
 """One contract for every model in the registry, then what each model alone promises."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -181,7 +183,24 @@ def test_itemknn_keeps_items_without_training_rows():
     assert np.isfinite(vr.ItemKNN().fit(train).scores(np.arange(2), 0, train.n_items)).all()
 
 
-@pytest.mark.parametrize("settings", [{"neighbours": 0}, {"shrinkage": -1.0}, {"shrinkage": float("nan")}])
-def test_itemknn_settings_are_checked(settings):
+WRONG = [
+    ("ItemKNN", {"neighbours": 0}), ("ItemKNN", {"neighbours": 2.7}), ("ItemKNN", {"neighbours": "many"}),
+    ("ItemKNN", {"neighbours": True}), ("ItemKNN", {"shrinkage": -1.0}), ("ItemKNN", {"shrinkage": float("nan")}),
+    ("ItemKNN", {"shrinkage": "lots"}), ("MF", {"bias": "no"}), ("MF", {"bias": 0}), ("MF", {"dim": "wide"}),
+    ("MARank", {"dropout": "much"}), ("MARank", {"dropout": 1.0}), ("MARank", {"dropout": -0.1}),
+    ("CML", {"covariance": "much"}), ("CML", {"covariance": -1.0}), ("FPMC", {"length": 1.5}),
+    ("IRGAN", {"role": [1]}), ("IRGAN", {"warm": "long"}), ("TorchRecommender", {"clip": "hard"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "settings"), WRONG, ids=str)
+def test_settings_are_checked(name, settings):
+    if name not in ("ItemKNN", "MF"):
+        pytest.importorskip("torch")
     with pytest.raises(vr.SettingError, match=next(iter(settings))):
-        vr.ItemKNN(**settings)
+        getattr(vr, name)(**settings)
+
+
+def test_settings_may_be_numbers_of_numpy():
+    model = vr.ItemKNN(neighbours=np.int64(3), shrinkage=np.float32(0.5))
+    assert json.dumps(model.settings()) == '{"neighbours": 3, "shrinkage": 0.5}'

@@ -196,7 +196,14 @@ def test_a_file_takes_the_filter_of_its_name():
     assert Source.of("steam.tsv.gz", min_user=0).min_user == 0
 
 
-@pytest.mark.parametrize("wrong", [{"protocol": "best"}, {"seeds": 0}, {"trials": 0}, {"workers": 0}])
+WRONG = [
+    {"protocol": "best"}, {"protocol": [1]}, {"schedule": "steep"}, {"seeds": 0}, {"trials": 0}, {"workers": 0},
+    {"epochs": "abc"}, {"dim": 2.5}, {"patience": None}, {"costly_trials": "few"}, {"budget_seconds": "long"},
+    {"timed_share": "half"}, {"search_seed": -1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(SettingError, match=next(iter(wrong))):
         StudySettings(**wrong)

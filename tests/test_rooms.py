@@ -10,9 +10,10 @@ import pytest
 import vitalrank
 
 ROOT = Path(vitalrank.__file__).parent
-PLAIN = {"errors", "threads", "devices", "memory", "__version__"}  # everybody may know these
+PLAIN = {"errors", "checks", "threads", "devices", "memory", "__version__"}  # everybody may know these
 MAY_KNOW = {
     "errors": set(),
+    "checks": set(),
     "threads": set(),
     "devices": set(),
     "memory": set(),

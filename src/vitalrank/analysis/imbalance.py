@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.checks import check_beta
 from vitalrank.interactions import Interactions
 from vitalrank.samplers import BoundSampler, Counts, Sampler
 from vitalrank.samplers.catalogue import degree_weights
-from vitalrank.samplers.checks import check_beta
 from vitalrank.training.history import Record
 
 Values = NDArray[np.float64]

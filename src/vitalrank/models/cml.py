@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from vitalrank.checks import real, whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.losses import hinge
 from vitalrank.models.networks import DotNetwork, embedding
-from vitalrank.models.torch_model import TorchModel, whole
+from vitalrank.models.torch_model import TorchModel
 from vitalrank.training.settings import TrainConfig
 
 
@@ -53,9 +54,7 @@ class CML(TorchModel):
     def __init__(self, dim: int = 64, covariance: float = 0.0) -> None:
         super().__init__()
         self.dim = whole("dim", dim)
-        if not (math.isfinite(covariance) and covariance >= 0.0):
-            raise SettingError(f"covariance is {covariance!r}; it must be a number of at least 0.")
-        self.covariance = float(covariance)
+        self.covariance = real("covariance", covariance, least=0)
 
     def settings(self) -> dict[str, Any]:
         return {"dim": self.dim, "covariance": self.covariance}

@@ -9,10 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from vitalrank.checks import whole
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
 from vitalrank.models.networks import DotNetwork, device_of, embedding, embedding_with_none, mean_rows
-from vitalrank.models.torch_model import TorchModel, solve_first_half, whole
+from vitalrank.models.torch_model import TorchModel, solve_first_half
 
 
 class FPMC(TorchModel):

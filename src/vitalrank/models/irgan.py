@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vitalrank.errors import SettingError
+from vitalrank.checks import check_choice, whole
 from vitalrank.interactions import Interactions
 from vitalrank.models.networks import DotNetwork, embedding
 from vitalrank.models.torch_engine import TorchEngine
-from vitalrank.models.torch_model import TorchModel, whole
+from vitalrank.models.torch_model import TorchModel
 from vitalrank.training.settings import TrainConfig
 
 ROLES = ("generator", "discriminator")
@@ -60,8 +60,7 @@ class IRGAN(TorchModel):
 
     def __init__(self, dim: int = 64, role: str = "generator", warm: int = 10, draws: int = 2) -> None:
         super().__init__()
-        if role not in ROLES:
-            raise SettingError(f"unknown role {role!r}; choose one of {', '.join(ROLES)}.")
+        check_choice("role", role, ROLES)
         self.dim = whole("dim", dim)
         self.role = role
         self.warm = whole("warm", warm, least=0)

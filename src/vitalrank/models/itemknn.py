@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_matrix, csr_matrix
 
+from vitalrank.checks import real, whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.neighbours import nearest_by_cosine
@@ -47,12 +48,8 @@ class ItemKNN(Recommender):
     """
 
     def __init__(self, neighbours: int = 100, shrinkage: float = 0.0) -> None:
-        if neighbours < 1:
-            raise SettingError(f"neighbours={neighbours}: at least one is needed.")
-        if not 0 <= shrinkage < np.inf:
-            raise SettingError(f"shrinkage={shrinkage}: give a number from 0 up.")
-        self.neighbours = int(neighbours)
-        self.shrinkage = float(shrinkage)
+        self.neighbours = whole("neighbours", neighbours)
+        self.shrinkage = real("shrinkage", shrinkage, least=0)
         self._weights: csc_matrix | None = None
 
     @property

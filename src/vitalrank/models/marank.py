@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vitalrank import serving
+from vitalrank.checks import real, whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
 from vitalrank.models.contexts import repeat_last
 from vitalrank.models.networks import DEVIATION, DotNetwork, Dropout, device_of, embedding
-from vitalrank.models.torch_model import TorchModel, whole
+from vitalrank.models.torch_model import TorchModel
 
 
 class MARank(TorchModel):
@@ -63,9 +64,9 @@ class MARank(TorchModel):
         self.length = whole("length", length)
         self.orders = whole("orders", orders, least=0)
         self.layers = whole("layers", layers, least=0)
-        if not 0.0 <= dropout < 1.0:
+        self.dropout = real("dropout", dropout, least=0)
+        if self.dropout >= 1.0:
             raise SettingError(f"dropout is {dropout!r}; it must be at least 0 and below 1.")
-        self.dropout = float(dropout)
 
     def settings(self) -> dict[str, Any]:
         names = ("dim", "length", "orders", "layers", "dropout")

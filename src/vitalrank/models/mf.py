@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.checks import check_bool, whole
 from vitalrank.devices import resolve
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
@@ -45,10 +46,9 @@ class MF(DotRecommender):
     """
 
     def __init__(self, dim: int = 64, bias: bool = False) -> None:
-        if isinstance(dim, bool) or not hasattr(dim, "__index__") or int(dim) < 1:
-            raise SettingError(f"dim is {dim!r}; it must be a whole number of at least 1.")
-        self.dim = int(dim)
-        self.bias = bool(bias)
+        check_bool("bias", bias)
+        self.dim = whole("dim", dim)
+        self.bias = bias
         self.constant_columns = int(self.bias)
         self.history = History()
         self._users: Any = np.zeros((0, 0), np.float32)  # (U, d), a tensor while training on a GPU

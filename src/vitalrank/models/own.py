@@ -10,13 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from vitalrank.checks import check_positive, whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
 from vitalrank.models.network_state import load_network, network_arrays
 from vitalrank.models.networks import DotNetwork, Network, at_rest, device_of
 from vitalrank.models.torch_engine import TorchEngine
-from vitalrank.models.torch_model import TorchModel, Trained, whole
+from vitalrank.models.torch_model import TorchModel, Trained
 from vitalrank.training.history import History
 from vitalrank.training.settings import TrainConfig
 
@@ -122,7 +123,7 @@ class TorchRecommender(OwnModel, TorchModel):
     ) -> None:
         super().__init__()
         self.length = whole("length", length, least=0)
-        self.clip = clip
+        self.clip = _checked(clip)
         self._vectors: Mapping[str, Array] | None = None
         if (encoder is None) != (item_table is None):
             raise SettingError("TorchRecommender needs both an encoder and an item_table.")
@@ -229,7 +230,7 @@ class TorchScorer(OwnModel):
 
     def __init__(self, score: nn.Module, *, clip: float | None = 5.0) -> None:
         super().__init__()
-        self.clip = clip
+        self.clip = _checked(clip)
         self._network = ScoreNetwork(score, clip)
 
     def settings(self) -> dict[str, Any]:
@@ -285,3 +286,9 @@ def _as_embedding(vectors: nn.Parameter) -> nn.Embedding:
     table = nn.Embedding(vectors.shape[0], vectors.shape[1], sparse=True, _weight=vectors.detach())
     table.weight = vectors
     return table
+
+
+def _checked(clip: float | None) -> float | None:
+    if clip is not None:
+        check_positive("clip", clip)
+    return clip

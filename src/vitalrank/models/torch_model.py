@@ -210,10 +210,3 @@ def solve_first_half(item_table: Array, second: Array, items: Array, reg: float)
     table = np.ascontiguousarray(np.column_stack([item_table[:, :width], known]), np.float32)
     first = serving.solve_query(table, items, reg=reg, constant_columns=1)[:width]
     return np.concatenate([first, second]).astype(np.float32)
-
-
-def whole(name: str, value: Any, least: int = 1) -> int:
-    """A checked whole number."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
-        raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
-    return int(value)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vitalrank.errors import SettingError
+from vitalrank.checks import check_choice, check_count, check_number
+from vitalrank.training.schedules import SCHEDULES
 
 PROTOCOLS = ("valid", "paper")
 COUNTS = (
-    "seeds", "trials", "epochs", "workers", "timed_workers", "model_trials", "model_seeds", "finalists", "runoff_seeds",
+    "seeds", "trials", "epochs", "patience", "valid_every", "dim", "trial_patience", "finalists", "runoff_seeds",
+    "model_trials", "model_seeds", "model_epochs", "model_patience", "model_valid_every", "buffer_seeds",
+    "variation_seeds", "long_epochs", "timed_epochs", "workers", "timed_workers",
 )  # fmt: skip
+COUNTS_OR_NONE = ("costly_trials", "trial_epochs")
+SECONDS_OR_NONE = ("budget_seconds", "run_seconds")
 MACHINE = ("workers", "timed_workers", "budget_seconds", "timed_share")  # settings that change no result
 
 
@@ -91,11 +96,14 @@ class StudySettings:
     search_seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.protocol not in PROTOCOLS:
-            raise SettingError(f"unknown protocol {self.protocol!r}; choose one of {', '.join(PROTOCOLS)}.")
-        for name in COUNTS:
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name} is {getattr(self, name)!r}; it must be at least 1.")
+        check_choice("protocol", self.protocol, PROTOCOLS)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        for name in (*COUNTS, *(name for name in COUNTS_OR_NONE if name in given)):
+            check_count(name, getattr(self, name))
+        for name in ("timed_share", *(name for name in SECONDS_OR_NONE if name in given)):
+            check_number(name, getattr(self, name), least=0)
+        check_count("search_seed", self.search_seed, least=0)
 
     @classmethod
     def quick(cls, **changes: Any) -> StudySettings:

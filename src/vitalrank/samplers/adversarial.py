@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from vitalrank.checks import check_positive
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
-from vitalrank.samplers.checks import check_positive
 
 _CELLS = 1 << 24  # scores held at once
 

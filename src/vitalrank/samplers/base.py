@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vitalrank.checks import check_whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.laws import Law
 from vitalrank.samplers.arrays import Arrays, arrays_of
 from vitalrank.samplers.catalogue import pool_of, row_sums, seen_by
-from vitalrank.samplers.checks import check_whole
 from vitalrank.samplers.counting import Counts
 from vitalrank.threads import limited
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.checks import check_count, check_positive
 from vitalrank.errors import SettingError
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
 from vitalrank.samplers.catalogue import uniform_law
-from vitalrank.samplers.checks import check_count, check_positive
 
 
 @dataclass(frozen=True)

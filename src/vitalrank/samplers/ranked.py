@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.checks import check_bool, check_count, check_positive
 from vitalrank.kernels import cpu
 from vitalrank.samplers.arrays import Arrays
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
-from vitalrank.samplers.checks import check_count, check_positive
 from vitalrank.samplers.renewing import Renewing, written_over
 
 _CELLS = 1 << 24  # scores of one block of the exact variant
@@ -55,6 +55,7 @@ class AOBPR(Sampler):
         check_positive("rho", self.rho)
         if self.refresh is not None:
             check_count("refresh", self.refresh)
+        check_bool("exact", self.exact)
 
     def _bound(self) -> type[BoundSampler]:
         return BoundExactRank if self.exact else BoundRanked

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.checks import check_beta, check_count, check_number
 from vitalrank.kernels import cpu
 from vitalrank.kernels.laws import Law
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
 from vitalrank.samplers.catalogue import degree_weights, reject_law
-from vitalrank.samplers.checks import check_beta, check_count, check_number
 from vitalrank.samplers.weights import weight_name, weights_by_try
 
 _BLOCK = 16  # candidates handed to a user's scorer at once

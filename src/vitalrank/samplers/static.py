@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from vitalrank.checks import check_beta
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share
 from vitalrank.samplers.catalogue import degree_weights, weighted_law
-from vitalrank.samplers.checks import check_beta
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.checks import check_bool, check_choice, check_count, check_number
 from vitalrank.errors import SettingError
 from vitalrank.samplers.arrays import Arrays
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share
 from vitalrank.samplers.catalogue import weighted_law
-from vitalrank.samplers.checks import check_count, check_number
 from vitalrank.samplers.renewing import Renewing, written_over
 
 _ROUNDS = 10  # of k-means
@@ -64,9 +64,7 @@ class SA(Sampler):
 
     def __post_init__(self) -> None:
         check_count("candidates", self.candidates)
-        check_number("temperature", self.temperature)
-        if self.temperature < 0:
-            raise SettingError(f"temperature is {self.temperature!r}; it must be a number of at least 0.")
+        check_number("temperature", self.temperature, least=0)
 
     def proposal_weights(self, degrees: NDArray[np.int64]) -> NDArray[np.float32]:
         """All items alike."""
@@ -130,12 +128,11 @@ class PRIS(Sampler):
 
     def __post_init__(self) -> None:
         check_count("candidates", self.candidates)
-        if self.clusters:
-            check_count("clusters", self.clusters)
+        check_count("clusters", self.clusters, least=0)
         if self.refresh is not None:
             check_count("refresh", self.refresh)
-        if self.proposal not in PROPOSALS:
-            raise SettingError(f"unknown proposal {self.proposal!r}; choose one of {', '.join(PROPOSALS)}.")
+        check_choice("proposal", self.proposal, PROPOSALS)
+        check_bool("detach", self.detach)
 
     def proposal_weights(self, degrees: NDArray[np.int64]) -> NDArray[np.float32]:
         """``pi`` of every item."""

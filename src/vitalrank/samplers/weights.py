@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.errors import SettingError
+from vitalrank.checks import check_choice
 
 
 def log2_weight(rank: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -54,8 +54,7 @@ def weight_name(name: str | None) -> str:
     ('log2', 'none')
     """
     known = "none" if name is None else name
-    if known not in WEIGHTS:
-        raise SettingError(f"unknown weight {name!r}; choose one of {', '.join(WEIGHTS)}.")
+    check_choice("weight", known, WEIGHTS)
     return known
 
 

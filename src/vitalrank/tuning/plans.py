@@ -133,7 +133,7 @@ def _typed(dimension: Dimension, default: Any) -> Dimension:
         return dimension
     if isinstance(dimension, Range):
         return Range(float(dimension.low), float(dimension.high), dimension.log)
-    return Choice(tuple(float(value) if isinstance(value, int) else value for value in dimension.values))
+    return Choice(tuple(float(value) if type(value) is int else value for value in dimension.values))
 
 
 def _ends(dimension: Dimension) -> tuple[Any, ...]:

@@ -1,0 +1,86 @@
+"""Checks of settings that models, samplers and studies share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+from vitalrank.errors import SettingError
+
+
+def check_beta(beta: float) -> None:
+    """The decay of the degree."""
+    if not (_is_number(beta) and 0.0 <= beta <= 1.0):
+        raise SettingError(f"beta is {beta!r}; it must be from 0 (uniform) to 1 (by degree).")
+
+
+def check_count(name: str, value: int | None, least: int = 1) -> None:
+    """A number of candidates, shots, steps."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+
+
+def check_positive(name: str, value: float) -> None:
+    """A ratio, a temperature."""
+    if not (_is_number(value) and value > 0):
+        raise SettingError(f"{name} is {value!r}; it must be a number above 0.")
+
+
+def check_number(name: str, value: float, least: float = -math.inf) -> None:
+    """A margin, or a weight that is at least 0."""
+    if not (_is_number(value) and value >= least):
+        bound = "" if least == -math.inf else f" of at least {least:g}"
+        raise SettingError(f"{name} is {value!r}; it must be a number{bound}.")
+
+
+def check_bool(name: str, value: bool) -> None:
+    """A switch; a word such as "no" would count as true."""
+    if not isinstance(value, bool):
+        raise SettingError(f"{name} is {value!r}; it must be True or False.")
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """One of some words."""
+    known = tuple(choices)  # in a dict a list could not be looked for
+    if value not in known:
+        raise SettingError(f"unknown {name} {value!r}; choose one of {', '.join(known)}.")
+
+
+def check_whole(name: str, value: Any, least: int, limit: int) -> None:
+    """A seed, a step, a number of threads; NumPy's whole numbers count as such."""
+    if not (hasattr(value, "__index__") and least <= value < limit):
+        raise SettingError(f"{name} is {value!r}; it must be a whole number from {least} to {limit - 1}.")
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """A checked count as Python's own number; NumPy's are taken too, which JSON does not hold.
+
+    Examples
+    --------
+    >>> whole("dim", 2.7)
+    Traceback (most recent call last):
+    ...
+    vitalrank.errors.SettingError: dim is 2.7; it must be a whole number of at least 1.
+    """
+    own: int = value if isinstance(value, bool) or not isinstance(value, Integral) else int(value)
+    check_count(name, own, least)
+    return own
+
+
+def real(name: str, value: Any, least: float = -math.inf) -> float:
+    """A checked number as Python's own; NumPy's are taken too.
+
+    Examples
+    --------
+    >>> real("shrinkage", 10, least=0)
+    10.0
+    """
+    own: float = value if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    check_number(name, own, least)
+    return own
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
