@@ -167,9 +167,14 @@ def test_data_prepare_tells_the_shape(tmp_path, capsys):
         (["fit", "{log}", "--out", "{new}", "--set", "weight=[1]"], "unknown weight [1]"),
         (["fit", "{log}", "--out", "{new}", "--model", "itemknn", "--set", "neighbours=many"], "neighbours is 'many'"),
         (["paper", "table2", "--data", "{log}", "--out", "{new}", "--set", "epochs=abc"], "epochs is 'abc'"),
+        (["paper", "table2", "--data", "none.csv", "--out", "{new}"], "none.csv: no such file"),
+        (["paper", "table2", "--data", "gowalla", "--out", "{new}"], "vitalrank data prepare gowalla"),
+        (["demo", "--seed", "-1"], "seed is -1"),
         (["evaluate", "{new}"], "no model.json here"),
         (["inspect", "{new}"], "no model.json here"),
         (["inspect", "{run}", "--n", "0"], "n=0"),
+        (["inspect", "{run}", "--sample", "-1"], "sample is -1"),
+        (["inspect", "{run}", "--seed", "-1"], "seed is -1"),
         (["recommend", "{run}", "--user", "nobody"], "nobody"),
         (["compare", "{log}", "--out", "{new}", "--samplers", "uni,warp"], "unknown sampler 'warp'"),
         (["compare", "{log}", "--out", "{new}", "--models", "svd"], "unknown model 'svd'"),
@@ -177,6 +182,7 @@ def test_data_prepare_tells_the_shape(tmp_path, capsys):
         (["compare", "{log}", "--out", "{new}", "--set", "pop.beta=1"], "'pop' is not compared"),
         (["compare", "{log}", "--out", "{new}", "--set", "vins.speed=1"], "no setting 'speed'"),
         (["compare", "{log}", "--out", "{new}", "--metric", "ndcg"], "ndcg@10"),
+        (["compare", "{log}", "--out", "{new}", "--metric", "coverage@10"], "cannot rank; choose one of precision"),
         (["compare", "{log}", "--out", "{new}", "--seeds", "0"], "seeds"),
         (["compare", "{log}", "--out", "{new}", "--samplers", ","], "nothing to compare"),
     ],
@@ -184,6 +190,24 @@ def test_data_prepare_tells_the_shape(tmp_path, capsys):
 def test_a_mistake_is_one_line_and_exit_code_2(log, run, tmp_path, capsys, words, part):
     places = {"log": log, "run": run, "new": tmp_path / "new"}
     assert part in complaint(capsys, *(word.format(**places) for word in words))
+
+
+def test_a_comparison_that_cannot_rank_trains_nothing(log, tmp_path, capsys):
+    complaint(capsys, "compare", log, "--out", tmp_path / "new", "--metric", "coverage@10")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("user", ["²", "--5", "1_0", "x", "9" * 5000])
+def test_a_user_that_is_no_number_is_unknown_to_a_log_of_numbers(tmp_path, capsys, user):
+    vr.MostPopular().fit(vr.Interactions.from_arrays([1, 5, 10], [1, 2, 3])).save(tmp_path / "run")
+    assert "No user" in complaint(capsys, "recommend", tmp_path / "run", f"--user={user}")
+
+
+def test_a_known_data_set_is_a_log_of_a_study(log, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(vr.datasets, "get", lambda name: log)
+    words = ("paper", "table1", "--data", "ml-100k", "--min-user", 0, "--min-item", 0, "--out", tmp_path)
+    told(capsys, *words)
+    assert "ml-100k" in (tmp_path / "table1.md").read_text()
 
 
 def test_an_interruption_is_exit_code_1(log, tmp_path, capsys, monkeypatch):

@@ -31,7 +31,7 @@ MAY_KNOW = {
     "serving": {"interactions", "models", "evaluation", "exporting"},
     "exporting": {"models"},
     "analysis": {"interactions", "samplers", "models", "training", "evaluation"},
-    "comparing": {"interactions", "datasets", "samplers", "models", "training", "evaluation", "analysis"},
+    "comparing": {"interactions", "datasets", "samplers", "models", "training", "evaluation", "metrics", "analysis"},
     "tuning": {"interactions", "kernels", "samplers", "models", "training", "evaluation", "comparing"},
     "paper": {
         "interactions", "datasets", "samplers", "models", "training", "evaluation", "analysis", "comparing", "tuning",

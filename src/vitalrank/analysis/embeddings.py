@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from vitalrank.analysis.sampling import some
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import DotRecommender
@@ -116,7 +117,7 @@ def frequency_clustering(
     size = np.bincount(band, minlength=3)
     if neighbours < 1 or neighbours >= len(band) or not size.all():
         raise SettingError(f"{len(band)} items: too few to look at {neighbours} neighbours in three classes.")
-    asked = _some(len(band), sample, seed)
+    asked = some(len(band), sample, seed)
     near = _nearest(vectors, asked, neighbours)  # (n, k)
     votes = np.stack([np.count_nonzero(band[near] == c, axis=1) for c in range(3)], axis=1)  # (n, 3)
     told = (votes / size).argmax(axis=1)
@@ -147,7 +148,7 @@ def picture(model: DotRecommender, sample: int = 600, seed: int = 0, method: str
     """
     if method not in METHODS:
         raise SettingError(f"method={method!r}: choose one of {', '.join(METHODS)}.")
-    shown = _some(model.train.n_items, sample, seed)
+    shown = some(model.train.n_items, sample, seed)
     vectors = _vectors(model)[shown].astype(np.float64)
     tsne = None if method == "pca" or len(shown) < 8 else _tsne()
     if method == "tsne" and tsne is None:
@@ -201,9 +202,3 @@ def _vectors(model: DotRecommender) -> NDArray[np.float32]:
     if not isinstance(model, DotRecommender):
         raise SettingError(f"{type(model).__name__} has no item vectors; ask a dot-product model such as MF.")
     return model.item_table[:, : model.item_table.shape[1] - model.constant_columns]  # (I, d)
-
-
-def _some(count: int, sample: int | None, seed: int) -> NDArray[np.int64]:
-    if sample is None or sample >= count:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(seed).choice(count, sample, replace=False))

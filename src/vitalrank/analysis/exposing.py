@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vitalrank.analysis.sampling import some
 from vitalrank.errors import SettingError
 from vitalrank.evaluation import popularity_band
 from vitalrank.evaluation.ranking import top_blocks
@@ -65,9 +66,7 @@ def exposure(
     if n < 1:
         raise SettingError(f"n={n}: lists need at least one place.")
     train = model.train
-    users = np.arange(train.n_users)
-    if sample is not None and sample < len(users):
-        users = np.sort(np.random.default_rng(seed).choice(users, sample, replace=False))
+    users = some(train.n_users, sample, seed)
     times = np.zeros(train.n_items, np.int64)  # each item is shown
     for _, items, _ in top_blocks(model, users, min(n, train.n_items), exclude=exclude, threads=threads):
         times += np.bincount(items[items >= 0], minlength=train.n_items)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,7 @@ def paper(
             help="table1 figure2 figure3 figure4 table2 table3 table4 table5 figure5 to figure9, variations or all."
         ),
     ],
-    data: Annotated[list[Path], typer.Option(metavar="LOG", help="A log; repeatable.")],
+    data: Annotated[list[Path], typer.Option(metavar="LOG", help="A log, or a name that data list shows; repeatable.")],
     out: Annotated[Path, typer.Option(help="Folder for data, tables, figures and the page.")] = Path("runs/paper"),
     work: Annotated[
         Path | None, typer.Option(help="Folder of finished runs, shared by all experiments.", show_default="OUT/units")
@@ -76,7 +77,7 @@ def paper(
         "run_seconds": run_seconds, "device": resolve(device),
     }  # fmt: skip
     experiments = find_experiments(name)
-    sources = [Source.of(path, min_user, min_item) for path in data]
+    sources = [replace(Source.of(path, min_user, min_item), path=str(_file(path))) for path in data]
     study = _study(quick, {key: value for key, value in given.items() if value is not None}, settings or [])
     known = {} if tuned is None else read_known(tuned)
     with _follower(quiet=json) as tell:
@@ -90,6 +91,24 @@ def paper(
         typer.echo("Not finished: time ran out or a run failed. The same command again goes on from here.", err=True)
 
 
+def _file(place: Path) -> Path:
+    """The file of a log, or of a known data set by its name, checked before anything is planned."""
+    from vitalrank import datasets
+    from vitalrank.errors import SettingError
+    from vitalrank.readers.sources import check_file
+
+    known = {dataset.name: dataset for dataset in datasets.catalogue()}.get(str(place))
+    if known is None or place.exists():
+        check_file(place)
+        return place
+    if known.options:  # a study reads a file as it is recognised
+        ready = f"{known.name}.parquet"
+        raise SettingError(
+            f"--data {known.name}: first run vitalrank data prepare {known.name} {ready}, then give --data {ready}."
+        )
+    return datasets.get(known.name)
+
+
 def _study(quick: bool, given: dict[str, Any], written: list[str]) -> Any:
     from vitalrank.cli.choices import make
     from vitalrank.paper.settings import StudySettings
@@ -97,8 +116,6 @@ def _study(quick: bool, given: dict[str, Any], written: list[str]) -> Any:
     whole = StudySettings.quick(**given) if quick else StudySettings(**given)
 
     def changed(**changes: Any) -> StudySettings:
-        from dataclasses import replace
-
         return replace(whole, **changes)
 
     changed.__signature__ = _signature(StudySettings)  # type: ignore[attr-defined]

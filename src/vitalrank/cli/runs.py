@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from vitalrank.cli import options
 from vitalrank.cli.config import in_force, typed_and_filed
 from vitalrank.training.settings import TrainConfig
 
+_WHOLE = re.compile(r"-?[0-9]{1,20}")  # what 64 bits hold, not all that Python calls a digit
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
 
 
@@ -188,9 +190,8 @@ def _like(ids: Any, text: str) -> Any:
     """What was typed, in the type of the log's ids."""
     import numpy as np
 
-    if np.issubdtype(ids.dtype, np.integer) and text.lstrip("-").isdigit():
-        return int(text)
-    return text
+    is_number = np.issubdtype(ids.dtype, np.integer) and _WHOLE.fullmatch(text)
+    return int(text) if is_number else text
 
 
 def add_to(app: typer.Typer) -> None:

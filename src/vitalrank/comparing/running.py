@@ -23,6 +23,7 @@ from vitalrank.devices import resolve
 from vitalrank.errors import SettingError, StorageError, VitalrankError
 from vitalrank.evaluation import evaluate
 from vitalrank.interactions import Interactions
+from vitalrank.metrics import METRICS
 from vitalrank.models.base import DotRecommender
 from vitalrank.samplers import Sampler
 from vitalrank.training import TrainConfig, Trainer
@@ -93,6 +94,7 @@ def run_comparison(
     entries = entries_of(samplers, models or {"mf": MF})
     chosen = seeds_of(seeds)
     check(entries, test, valid)
+    _check_metric(config)
     job = Job(
         config, dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True)), fixed=fixed
     )
@@ -112,6 +114,12 @@ def run_comparison(
         if follow is not None:
             follow(entry, seed, outcome)
     return Results(config.metric, tuple(outcomes), facts)
+
+
+def _check_metric(config: TrainConfig) -> None:
+    """Refuse before the first training what has no value per user: pairs of runs could not be tested."""
+    if config.measure()[0] not in METRICS:
+        raise SettingError(f"metric {config.metric!r} cannot rank; choose one of {', '.join(METRICS)}, as in ndcg@10.")
 
 
 @dataclass(frozen=True)
