@@ -139,6 +139,49 @@ def test_doctor_tells_what_fails(capsys, monkeypatch):
     assert found["python"]["ok"]
 
 
+BARE = {
+    "fit": ("--epochs", 1, "--set", "dim=4"),
+    "compare": ("--epochs", 1, "--set", "mf.dim=4", "--samplers", "uni", "--seeds", 1),
+    "tune": ("--epochs", 1, "--range", "dim=4,8", "--trials", 1),
+}
+
+
+@pytest.fixture(scope="module")
+def bare(log, tmp_path_factory):
+    """The log without a header, with numbers that are no times for sure in the third column."""
+    made = vr.read(log)
+    rows = zip(made.user_ids[made.users], made.item_ids[made.items], made.times.tolist(), strict=True)
+    path = tmp_path_factory.mktemp("bare") / "bare.csv"
+    path.write_text("".join(f"{u},{i},{t}\n" for u, i, t in rows))
+    return path
+
+
+@pytest.mark.parametrize("command", BARE)
+def test_columns_of_a_file_without_header_have_numbers(bare, tmp_path, capsys, command):
+    if command == "tune":
+        pytest.importorskip("optuna")
+    words = (command, bare, *BARE[command])
+    assert "time=2 or time=False" in complaint(capsys, *words, "--out", tmp_path / "none")
+    told(capsys, *words, "--out", tmp_path / "number", "--time", 2)
+    told(
+        capsys, *words, "--out", tmp_path / "order", "--no-time", "--user", 0, "--item", 1, "--sep", ",", "--no-header"
+    )
+
+
+def test_the_numbers_of_columns_are_those_of_the_file(bare, tmp_path, capsys):
+    told(
+        capsys, "fit", bare, "--out", tmp_path / "run", "--model", "mostpopular", "--user", 1, "--item", 0, "--time", 2
+    )
+    assert vr.load(tmp_path / "run").train.user_ids[0].startswith("i")
+
+
+def test_how_a_log_is_read_is_part_of_a_saved_config(bare, tmp_path, capsys):
+    words = ("fit", bare, "--model", "mostpopular", "--out")
+    told(capsys, *words, tmp_path / "a", "--no-time", "--no-header", "--save-config", tmp_path / "saved.toml")
+    told(capsys, *words, tmp_path / "b", "--config", tmp_path / "saved.toml")
+    assert vr.load(tmp_path / "b").train.times is None
+
+
 def test_data_lists_the_known_sets(capsys):
     assert call("data", "list") == 0
     assert "ml-100k" in capsys.readouterr().out
@@ -170,6 +213,8 @@ def test_data_prepare_tells_the_shape(tmp_path, capsys):
         (["paper", "table2", "--data", "none.csv", "--out", "{new}"], "none.csv: no such file"),
         (["paper", "table2", "--data", "gowalla", "--out", "{new}"], "vitalrank data prepare gowalla"),
         (["demo", "--seed", "-1"], "seed is -1"),
+        (["fit", "{log}", "--out", "{new}", "--time", "time", "--no-time"], "--time time and --no-time exclude"),
+        (["data", "prepare", "{log}", "{new}", "--time", "time", "--no-time"], "--time time and --no-time exclude"),
         (["evaluate", "{new}"], "no model.json here"),
         (["inspect", "{new}"], "no model.json here"),
         (["inspect", "{run}", "--n", "0"], "n=0"),

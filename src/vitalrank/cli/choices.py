@@ -9,8 +9,10 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from vitalrank.cli.config import to_toml
-from vitalrank.cli.options import FIELDS, STEPS
+from vitalrank.cli.options import FIELDS, STEPS, format_of
 from vitalrank.errors import SettingError
 from vitalrank.samplers import Sampler, find_sampler
 from vitalrank.training.settings import TrainConfig
@@ -132,12 +134,11 @@ def fit_file(
     return {key: value for key, value in every.items() if value is not None} | {"set": table}
 
 
-def read_log(path: Path, options: Mapping[str, Any]) -> Any:
+def read_log(path: Path, ctx: typer.Context) -> Any:
     """The log, by the options of a command that say how to read it."""
     import vitalrank as vr
 
-    columns = {name: options[name] for name in ("user", "item", "time", "on_bad")}
-    return vr.read(path, **columns).k_core(options["min_user"], options["min_item"])
+    return vr.read(path, **format_of(ctx)).k_core(ctx.params["min_user"], ctx.params["min_item"])
 
 
 def parts_of(log: Any, test: float, valid: float) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def compare(
     json = ctx.params["json"]
     made, makers = choices(samplers, models, typed_and_filed(ctx, "settings"))
     save_config(ctx.params["save_config"], {**_typed(ctx), "set": _table(made, makers)})
-    whole = read_log(log, ctx.params)
+    whole = read_log(log, ctx)
     runs = sum(1 if entry.sampler is None else seeds for entry in entries_of(made, makers))
     with _follower(runs, config.epochs, quiet=json) as follow:
         results = run_comparison(

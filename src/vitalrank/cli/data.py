@@ -48,21 +48,16 @@ def get(
 
 
 @app.command()
+@options.takes(options.FORMAT)
 def prepare(
+    ctx: typer.Context,
     source: Annotated[str, typer.Argument(help="A file, or a name from the list.")],
     target: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
     preset: Annotated[
         str | None, typer.Option(help="Read and filter the file as this data set of the list, as the papers do.")
     ] = None,
-    user: Annotated[str | None, typer.Option(help="User column: name, or position from 0 without header.")] = None,
-    item: Annotated[str | None, typer.Option(help="Item column.")] = None,
-    time: Annotated[str | None, typer.Option(help="Time column.")] = None,
-    no_time: Annotated[bool, typer.Option("--no-time", help="Ignore times; keep the order of the file.")] = False,
-    sep: Annotated[str | None, typer.Option(help="Separator, if it is not found.")] = None,
-    header: Annotated[bool | None, typer.Option(help="Whether the first line names the columns.")] = None,
     min_user: Annotated[int | None, typer.Option(help="Least rows per user, iterated.")] = None,
     min_item: Annotated[int | None, typer.Option(help="Least rows per item, iterated.")] = None,
-    on_bad: Annotated[str, typer.Option(help="Unreadable lines: raise or skip.")] = "raise",
     cache: Cache = None,
     json: options.Json = False,
 ) -> None:
@@ -73,11 +68,8 @@ def prepare(
     from vitalrank import datasets
     from vitalrank.cli.choices import print_json
 
-    columns = {"user": column(user), "item": column(item), "time": False if no_time else column(time)}
-    given = {"sep": sep, "header": header, "on_bad": on_bad, **columns}
-    reading = {name: value for name, value in given.items() if value is not None}
     shape = datasets.prepare(
-        source, target, preset=preset, min_user=min_user, min_item=min_item, cache=cache, **reading
+        source, target, preset=preset, min_user=min_user, min_item=min_item, cache=cache, **options.format_of(ctx)
     )
     if json:
         print_json({"file": str(target), **asdict(shape)})
@@ -86,17 +78,6 @@ def prepare(
     for label, value in shape.rows():
         table.add_row(label, value)
     Console().print(table)
-
-
-def column(text: str | None) -> str | int | None:
-    """A column as typed on the command line: digits are a position.
-
-    Examples
-    --------
-    >>> column("user_id"), column("3")
-    ('user_id', 3)
-    """
-    return int(text) if text is not None and text.isdecimal() else text
 
 
 def add_to(parent: typer.Typer) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from vitalrank.cli.config import from_file
+from vitalrank.errors import SettingError
 from vitalrank.training.settings import TrainConfig
 
 # As the registries have them, which would load NumPy and Numba.
@@ -52,9 +53,12 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Of the model (dim=32) or the sampler (beta=0.25); repeatable."),
 ]
-UserColumn = Annotated[str | None, _reading(help="Name of the user column.")]
-ItemColumn = Annotated[str | None, _reading(help="Name of the item column.")]
-TimeColumn = Annotated[str | None, _reading(help="Name of the time column.")]
+UserColumn = Annotated[str | None, _reading(metavar="COLUMN", help="User column: its name, or its number from 0.")]
+ItemColumn = Annotated[str | None, _reading(metavar="COLUMN", help="Item column.")]
+TimeColumn = Annotated[str | None, _reading(metavar="COLUMN", help="Time column.")]
+NoTime = Annotated[bool, _reading("--no-time", help="Ignore times; keep the order of the file.")]
+Separator = Annotated[str | None, _reading(help="Separator, if it is not found.")]
+Header = Annotated[bool | None, _reading(help="Whether the first line names the columns.", show_default="found out")]
 MinUser = Annotated[int, _reading(help="Keep users with at least so many interactions.")]
 MinItem = Annotated[int, _reading(help="Keep items with at least so many interactions.")]
 OnBad = Annotated[str, _reading(help="A line that cannot be read: raise or skip.")]
@@ -84,13 +88,19 @@ Config = Annotated[
 SaveConfig = Annotated[Path | None, _file(help="Write the settings in force there, for --config.")]
 
 # Name -> annotation and default, in the order of --help.
-READING = {
+FORMAT = {
     "user": (UserColumn, None),
     "item": (ItemColumn, None),
     "time": (TimeColumn, None),
+    "no_time": (NoTime, False),
+    "sep": (Separator, None),
+    "header": (Header, None),
+    "on_bad": (OnBad, "raise"),
+}
+READING = {
+    **FORMAT,
     "min_user": (MinUser, 0),
     "min_item": (MinItem, 0),
-    "on_bad": (OnBad, "raise"),
     "test": (Test, 0.2),
     "valid": (Valid, 0.1),
 }
@@ -147,6 +157,27 @@ def is_given(ctx: typer.Context, name: str) -> bool:
     """Whether an option was typed or stands in the config file."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
+
+
+def format_of(ctx: typer.Context) -> dict[str, Any]:
+    """What the options of ``FORMAT`` say, as ``vitalrank.read`` takes it."""
+    given = {name: ctx.params[name] for name in FORMAT if name != "no_time" and ctx.params[name] is not None}
+    if ctx.params["no_time"] and "time" in given:
+        raise SettingError(f"--time {given['time']} and --no-time exclude each other; leave out one.")
+    for name in given.keys() & {"user", "item", "time"}:
+        given[name] = column(given[name])
+    return {**given, "time": False} if ctx.params["no_time"] else given
+
+
+def column(text: str) -> str | int:
+    """A column as it is typed: digits are a number.
+
+    Examples
+    --------
+    >>> column("user_id"), column("3")
+    ('user_id', 3)
+    """
+    return int(text) if text.isdecimal() else text
 
 
 def training_of(ctx: typer.Context, given: bool = False) -> dict[str, Any]:

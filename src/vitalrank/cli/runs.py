@@ -46,7 +46,7 @@ def fit(
     if job.sampler is None:
         _refuse_existing(out)
     save_config(ctx.params["save_config"], job.config_file(in_force(ctx)))
-    parts = parts_of(read_log(log, ctx.params), ctx.params["test"], ctx.params["valid"])
+    parts = parts_of(read_log(log, ctx), ctx.params["test"], ctx.params["valid"])
     train = parts.pop("train")
     made = job.model
     made.held_out = parts

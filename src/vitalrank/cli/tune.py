@@ -78,7 +78,7 @@ def tune(
     make, law = _parts(ctx, model, sampler, fixed)
     searched = _space(ctx, model, make, law, fixed)
     save_config(ctx.params["save_config"], _own_file(ctx, fixed, searched))
-    parts = parts_of(read_log(log, ctx.params), ctx.params["test"], ctx.params["valid"])
+    parts = parts_of(read_log(log, ctx), ctx.params["test"], ctx.params["valid"])
     if "valid" not in parts:
         raise SettingError("tune measures by valid; give --valid and --test shares above 0.")
     config = TrainConfig(**options.training_of(ctx))
