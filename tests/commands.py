@@ -35,7 +35,11 @@ def call(*words):
 def told(capsys, *words):
     """Standard output of a command that works, as JSON."""
     assert call(*words, "--json") == 0
-    return json.loads(capsys.readouterr().out)
+    return json.loads(capsys.readouterr().out, parse_constant=_refuse)
+
+
+def _refuse(word):
+    raise ValueError(f"{word} is not JSON")
 
 
 def complaint(capsys, *words):

@@ -37,6 +37,18 @@ def test_fit_evaluate_recommend_similar(run, capsys):
     assert len(told(capsys, "similar", run, "--item", "i1", "--n", 4)["i1"]) == 4
 
 
+def test_a_list_ends_with_the_last_item_that_is_left(log, tmp_path, capsys):
+    assert call("fit", log, "--out", tmp_path / "run", "--model", "mostpopular") == 0
+    seen = vr.load(tmp_path / "run").train.user_degree[0]
+    user = vr.read(log).user_ids[0]
+    capsys.readouterr()
+    assert len(told(capsys, "recommend", tmp_path / "run", "--user", user, "--n", 100)[user]) == 50 - seen
+    assert call("recommend", tmp_path / "run", "--user", user, "--n", 100) == 0
+    text = capsys.readouterr().out
+    assert text.count("\n") == 1 + 50 - seen
+    assert "inf" not in text
+
+
 def test_count_keeps_the_imbalance_of_each_epoch(log, tmp_path, capsys):
     options = ["--epochs", "2", "--set", "dim=8", "--seed", "0"]
     for name, more in (("plain", []), ("counted", ["--count"])):
@@ -92,6 +104,15 @@ def test_inspect_a_model_without_vectors(log, tmp_path, capsys):
     capsys.readouterr()
     assert told(capsys, "inspect", tmp_path / "p")["clustering"] is None
     assert call("inspect", tmp_path / "p") == 0
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_inspect_a_log_of_one_item(tmp_path, capsys):
+    """It is never a negative: its imbalance is infinite, which JSON has no number for."""
+    vr.MostPopular().fit(vr.Interactions.from_arrays([1, 2, 3], [7, 7, 7])).save(tmp_path / "run")
+    assert told(capsys, "inspect", tmp_path / "run")["imbalance_by_beta"]["0.0"]["min"] is None
+    assert call("inspect", tmp_path / "run") == 0
+    assert "inf / inf / inf" in capsys.readouterr().out
 
 
 def test_compare_writes_tables_and_a_page_and_goes_on(log, tmp_path, capsys):

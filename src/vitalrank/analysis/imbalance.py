@@ -67,10 +67,14 @@ def summary(values: Any) -> dict[str, float]:
     --------
     >>> summary([1.0, 2.0, 3.0, 4.0, 9.0])
     {'min': 1.0, 'q25': 2.0, 'median': 3.0, 'q75': 4.0, 'max': 9.0}
+    >>> summary([1.0, float("inf")])["median"]
+    1.0
     """
     if not len(values):
         return {}
-    found = np.quantile(values, list(QUANTILES.values()))
+    # Nothing lies halfway to infinity: where that is among the values, the lower neighbour is taken.
+    method: Any = "linear" if np.isfinite(values).all() else "lower"
+    found = np.quantile(values, list(QUANTILES.values()), method=method)
     return dict(zip(QUANTILES, found.tolist(), strict=True))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -153,17 +154,13 @@ def recommend(
     model = vr.load(run)
     users = [_like(model.train.user_ids, one) for one in user]
     ids, scores = model.recommend(users, n=n, unknown=unknown, device=device)
-    lists = {
-        str(who): [{"item": item, "score": float(score)} for item, score in zip(row, values, strict=True)]
-        for who, row, values in zip(users, ids.tolist(), scores, strict=True)
-    }
+    lists = {str(who): _picks(row, values) for who, row, values in zip(users, ids, scores, strict=True)}
     if json:
         print_json(lists)
         return
-    for who, row in lists.items():
+    for who, picks in lists.items():
         print(f"{who}:")
-        for place, pick in enumerate(row, 1):
-            print(f"  {place:>3}  {pick['item']}  {pick['score']:.4f}")
+        _print_picks(picks)
 
 
 def similar(
@@ -178,10 +175,20 @@ def similar(
 
     model = vr.load(run)
     ids, scores = model.similar_items(_like(model.train.item_ids, item), n=n)
-    picks = [{"item": one, "score": float(score)} for one, score in zip(ids.tolist(), scores, strict=True)]
+    picks = _picks(ids, scores)
     if json:
         print_json({item: picks})
-        return
+    else:
+        _print_picks(picks)
+
+
+def _picks(ids: Any, scores: Any) -> list[dict[str, Any]]:
+    """Items with their scores; the places that a list longer than the items left has at its end are dropped."""
+    pairs = zip(ids.tolist(), scores.tolist(), strict=True)
+    return [{"item": item, "score": score} for item, score in pairs if score > -math.inf]
+
+
+def _print_picks(picks: list[dict[str, Any]]) -> None:
     for place, pick in enumerate(picks, 1):
         print(f"  {place:>3}  {pick['item']}  {pick['score']:.4f}")
 
