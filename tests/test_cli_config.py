@@ -85,6 +85,24 @@ def test_flags_win_over_the_file(log, tmp_path):
     assert vr.load(tmp_path / "a").dim == 8
 
 
+def held_out(folder):
+    return set(vr.load(folder).held_out)
+
+
+def test_everything_is_trained_on_unless_a_valid_part_is_asked_for_too(log, tmp_path):
+    words = ("fit", log, *QUICK, "--set", "dim=4", "--test", 0)
+    assert call(*words, "--out", tmp_path / "all", "--save-config", tmp_path / "all.toml") == 0
+    assert call("fit", log, "--out", tmp_path / "all again", "--config", tmp_path / "all.toml") == 0
+    assert held_out(tmp_path / "all") == held_out(tmp_path / "all again") == set()
+    assert call(*words, "--out", tmp_path / "valid", "--valid", 0.3, "--save-config", tmp_path / "valid.toml") == 0
+    assert call("fit", log, "--out", tmp_path / "valid again", "--config", tmp_path / "valid.toml") == 0
+    assert held_out(tmp_path / "valid") == held_out(tmp_path / "valid again") == {"valid"}
+    assert vr.load(tmp_path / "valid").history.best_epoch is not None
+    (tmp_path / "shares.toml").write_text("test = 0.2\nvalid = 0.1\n")
+    assert call(*words, "--out", tmp_path / "typed", "--config", tmp_path / "shares.toml") == 0
+    assert held_out(tmp_path / "typed") == set()
+
+
 def test_a_model_without_steps(log, tmp_path):
     saved = tmp_path / "saved.toml"
     words = ("--model", "itemknn", "--set", "neighbours=7", "--save-config", saved)

@@ -71,6 +71,12 @@ def test_a_saved_config_repeats_the_search(log, tmp_path, capsys):
     assert best[0] == best[1]
 
 
+def test_a_search_needs_no_test_part(log, tmp_path, capsys):
+    found = told(capsys, "tune", log, "--out", tmp_path, *QUICK, "--range", "dim=4,8", "--trials", 1,
+                 "--test", 0, "--valid", 0.2)  # fmt: skip
+    assert found["value"] > 0
+
+
 def test_a_shared_storage(log, tmp_path, capsys):
     words = ("--range", "dim=4,8", "--storage", f"sqlite:///{tmp_path / 'shared.db'}", *QUICK)
     told(capsys, "tune", log, "--out", tmp_path / "a", *words, "--workers", 2)
@@ -103,6 +109,7 @@ def test_ctrl_c_says_how_far_it_came(log, tmp_path, capsys, monkeypatch):
         (("--sampler", "warp"), "unknown sampler 'warp'"),
         (("--pruner", "axe"), "unknown pruner 'axe'"),
         (("--valid", "0"), "--valid"),
+        (("--test", "0"), "--valid"),
         (("--trials", "0"), "trials is 0"),
         (("--storage", "foo://bar"), "foo://bar"),
     ],

@@ -143,12 +143,18 @@ def read_log(path: Path, ctx: typer.Context) -> Any:
 
 
 def parts_of(log: Any, test: float, valid: float) -> dict[str, Any]:
-    """The split by the names of its parts; a share of 0 leaves that part out."""
-    if test == 0:
-        return {"train": log}
-    if valid == 0:
-        return dict(zip(("train", "test"), log.split_last(test), strict=True))
-    return dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True))
+    """The split by the names of its parts; a share of 0 leaves that part out.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([1] * 10, range(10))
+    >>> {name: len(part) for name, part in parts_of(log, test=0, valid=0.3).items()}
+    {'train': 7, 'valid': 3}
+    """
+    train, *held_out = log.split_last(test, valid=valid)
+    shares = {"valid": valid, "test": test}
+    return {"train": train, **{name: part for name, part in zip(shares, held_out, strict=True) if shares[name]}}
 
 
 def save_config(path: Path | None, values: Mapping[str, Any], comments: Sequence[str] = ()) -> None:

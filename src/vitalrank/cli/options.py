@@ -35,6 +35,19 @@ def complete(names: tuple[str, ...]) -> Callable[[str], list[str]]:
     return offer
 
 
+def _valid_share(ctx: typer.Context, share: float | None) -> float:
+    """The share that was given, or the usual one; a typed --test 0 trains on everything unless --valid is typed too."""
+    on_everything = ctx.params.get("test") == 0
+    if share is None or (on_everything and _is_typed(ctx, "test") and not _is_typed(ctx, "valid")):
+        return 0.0 if on_everything else 0.1
+    return share
+
+
+def _is_typed(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 _reading = partial(typer.Option, rich_help_panel="The log")
 _training = partial(typer.Option, rich_help_panel="Training")
 _file = partial(typer.Option, rich_help_panel="Settings from a file", dir_okay=False)
@@ -63,7 +76,12 @@ MinUser = Annotated[int, _reading(help="Keep users with at least so many interac
 MinItem = Annotated[int, _reading(help="Keep items with at least so many interactions.")]
 OnBad = Annotated[str, _reading(help="A line that cannot be read: raise or skip.")]
 Test = Annotated[float, _reading(help="Each user's last share, held out for the final figures.")]
-Valid = Annotated[float, _reading(help="Share of the rest that picks the epoch.")]
+Valid = Annotated[
+    float | None,
+    _reading(
+        help="Share of the rest that picks the epoch.", show_default="0.1, or 0 with --test 0", callback=_valid_share
+    ),
+]
 Epochs = Annotated[int, _training(help="Passes over the log.")]
 LearningRate = Annotated[float, _training(help="Learning rate.")]
 Reg = Annotated[float, _training(help="L2 weight, per occurrence.")]
@@ -102,7 +120,7 @@ READING = {
     "min_user": (MinUser, 0),
     "min_item": (MinItem, 0),
     "test": (Test, 0.2),
-    "valid": (Valid, 0.1),
+    "valid": (Valid, None),
 }
 TRAINING = {
     "epochs": (Epochs, TrainConfig.epochs),

@@ -80,7 +80,7 @@ def tune(
     save_config(ctx.params["save_config"], _own_file(ctx, fixed, searched))
     parts = parts_of(read_log(log, ctx), ctx.params["test"], ctx.params["valid"])
     if "valid" not in parts:
-        raise SettingError("tune measures by valid; give --valid and --test shares above 0.")
+        raise SettingError("tune measures by valid; give a --valid share above 0.")
     config = TrainConfig(**options.training_of(ctx))
     with _follower(trials, quiet=ctx.params["json"]) as follow:
         tuned = search(
