@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from vitalrank.checks import check_choice, check_number, check_positive, whole
 from vitalrank.errors import SettingError
 from vitalrank.training.schedules import SCHEDULES
 
@@ -76,26 +76,23 @@ class TrainConfig:
         from vitalrank.losses import find_loss  # here, so that reading the defaults does not load NumPy
 
         find_loss(self.loss)
-        _one_of("optimizer", self.optimizer, OPTIMIZERS)
-        _one_of("precision", self.precision, PRECISIONS)
-        _one_of("schedule", self.schedule, tuple(SCHEDULES))
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("precision", self.precision, PRECISIONS)
+        check_choice("schedule", self.schedule, SCHEDULES)
         for name in ("epochs", "negatives", "valid_every"):
             self._make_whole(name, least=1)
         for name in ("batch", "patience", "threads"):
             if getattr(self, name) is not None:
                 self._make_whole(name, least=1)
         self._make_whole("seed", least=0)
-        _real("lr", self.lr, above_zero=True)
-        _real("margin", self.margin, above_zero=True)
-        _real("reg", self.reg, above_zero=False)
+        check_positive("lr", self.lr)
+        check_positive("margin", self.margin)
+        check_number("reg", self.reg, least=0)
         self.measure()
 
     def _make_whole(self, name: str, least: int) -> None:
         """Python's own whole number in place of NumPy's, which JSON and torch do not take."""
-        value = getattr(self, name)
-        if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
-            raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
-        object.__setattr__(self, name, value.__index__())
+        object.__setattr__(self, name, whole(name, getattr(self, name), least))
 
     def batch_of(self, positives: int) -> int:
         """Positives per step on a log of that size.
@@ -129,14 +126,3 @@ class TrainConfig:
 
 
 SETTINGS = frozenset(field.name for field in fields(TrainConfig))
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise SettingError(f"unknown {name} {value!r}; choose one of {', '.join(choices)}.")
-
-
-def _real(name: str, value: Any, above_zero: bool) -> None:
-    fits = isinstance(value, (int, float)) and math.isfinite(value) and (value > 0.0 if above_zero else value >= 0.0)
-    if isinstance(value, bool) or not fits:
-        raise SettingError(f"{name} is {value!r}; it must be a number {'above 0' if above_zero else 'of at least 0'}.")
