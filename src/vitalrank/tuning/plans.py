@@ -151,7 +151,8 @@ def sampler_name(law: Sampler) -> str:
 
     Examples
     --------
-    >>> sampler_name(VINS())
+    >>> import vitalrank as vr
+    >>> sampler_name(vr.VINS())
     'vins'
     """
     return next((name for name, kind in SAMPLERS.items() if type(law) is kind), _OWN)
