@@ -2,7 +2,7 @@
 
     python benchmarks/whole.py --data FOLDER [--logs amazon-cds,steam,yelp,amazon-movies] [--seeds 3]
 
-The goal: VINS in at most 0.6 of LFM-W's seconds at equal or better NDCG@10. Each sampler has its best settings of 96
+The goal: VINS in at most 0.6 of LFM-W's seconds at equal or better NDCG@10. Each sampler has its best settings of 64
 trials on valid (Table 2 of ``docs/paper``), found for 120 epochs in which the learning rate falls to nothing; it also
 runs for 60 and for 40 epochs, with twice the rate. VINS in each length is compared with LFM-W in the length that is
 best on valid. All figures are means over seeds, but the seconds, which are those of the fastest seed, evaluation aside;
