@@ -182,7 +182,7 @@ def test_columns_of_a_file_without_header_have_numbers(bare, tmp_path, capsys, c
     if command == "tune":
         pytest.importorskip("optuna")
     words = (command, bare, *BARE[command])
-    assert "time=2 or time=False" in complaint(capsys, *words, "--out", tmp_path / "none")
+    assert "(--time 2) or time=False (--no-time)" in complaint(capsys, *words, "--out", tmp_path / "none")
     told(capsys, *words, "--out", tmp_path / "number", "--time", 2)
     told(
         capsys, *words, "--out", tmp_path / "order", "--no-time", "--user", 0, "--item", 1, "--sep", ",", "--no-header"

@@ -307,7 +307,7 @@ WRONG_FILES: dict[str, tuple[bytes, str]] = {
     "missing.csv": (b"user,thing,time\n1,2,3\n", "no known item column among user, thing, time"),
     "doubled.csv": (b"user,item,item\n1,2,3\n", "'item' occurs 2 times"),
     "two.csv": (b"user_id,uid,item\n1,2,3\n", "user_id and uid could each be the user column"),
-    "rated.csv": (b"1,2,5\n1,3,4\n", "last column may be no time; say time=2 or time=False"),
+    "rated.csv": (b"1,2,5\n1,3,4\n", r"may be no time; say time=2 \(--time 2\) or time=False \(--no-time\)"),
     "wide.csv": (b"1,2,5,6,7\n1,3,4,6,7\n", "5 columns without header"),
     "words.csv": (b"ann,tea\nbob,rum\n", "a header\\? Say header="),
     "unknown.csv": (b"who,what,when\na,b,3\n", "no known user column"),

@@ -24,7 +24,7 @@ def find_dialect(
     separator = sep or _separator(sample, source)
     lines = _split(sample, separator)
     if not lines:
-        raise DataError(f"{source}, line {block.line}: cannot be split at {separator!r}; say sep=...")
+        raise DataError(f"{source}, line {block.line}: cannot be split at {separator!r}; say sep=... (--sep).")
     first = [field.strip() for field in lines[0]]
     if header is None:
         header = _has_header(first, lines[1:], wanted, source)
@@ -58,7 +58,7 @@ def _separator(sample: Block, source: str) -> str:
         if lines > most:
             best, most = separator, lines
     if not best:
-        raise DataError(f"{source}: no separator found in the first lines; say sep=...")
+        raise DataError(f"{source}: no separator found in the first lines; say sep=... (--sep).")
     return best
 
 
@@ -69,7 +69,8 @@ def _has_header(first: Fields, others: list[Fields], wanted: Wanted, source: str
         return False
     if any(_is_number(field) for fields in others for field in fields):
         return True
-    raise DataError(f"{source}: is the first line ({', '.join(first)}) a header? Say header=True or header=False.")
+    said = "Say header=True (--header) or header=False (--no-header)"
+    raise DataError(f"{source}: is the first line ({', '.join(first)}) a header? {said}.")
 
 
 def _is_number(text: str) -> bool:
@@ -114,7 +115,8 @@ def _by_position(wanted: Wanted, lines: list[Fields], source: str) -> Columns:
 def _last_if_time(lines: list[Fields], source: str) -> int:
     last = len(lines[0]) - 1
     if not all(_looks_like_time(fields[last]) for fields in lines if len(fields) == last + 1):
-        raise DataError(f"{source}: no header, and the last column may be no time; say time={last} or time=False.")
+        said = f"say time={last} (--time {last}) or time=False (--no-time)"
+        raise DataError(f"{source}: no header, and the last column may be no time; {said}.")
     return last
 
 
