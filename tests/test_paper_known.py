@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -47,6 +48,13 @@ def test_known_settings_are_those_that_the_search_found(study, source):
             values = getattr(found, part)
             assert values == {key: getattr(best, part)[key] for key in values}
     assert known[source.name, "dns"].sampler.keys() == {"candidates"}
+
+
+def test_the_saved_study_can_be_repeated():
+    """The settings in docs/paper are what the contenders of this version search."""
+    known = read_known(Path(__file__).parents[1] / "docs" / "paper" / "table2.json")
+    assert {name for _, name in known} == CONTENDERS.keys()
+    assert len(known) == 4 * len(CONTENDERS)
 
 
 def test_the_runs_are_repeated_without_the_search(study, source, tmp_path):

@@ -37,8 +37,8 @@ _PROTOCOLS = {
     "best, a quarter nearer still; of {enough} or more, the last third is bred from the best few instead. Then a "
     "run-off between the {finalists} best, at most half of all, with {runoff_seeds} seeds each; then {seeds} seeds "
     "({model_seeds} for IRGAN, FPMC and MARank) with the winner, the best epoch by valid, test read once. A run with "
-    "MF or CML has at most {epochs} epochs, its learning rate is {schedule}. LFM-W and VINS search their weight too. "
-    "The paper has no validation part.",
+    "MF or CML has at most {epochs} epochs, its learning rate is {schedule}. LFM-W and VINS search their weight and "
+    "buffer too. The paper has no validation part.",
     "paper": "Protocol: the paper's own. There is no validation part: settings ({trials} trials) and epoch are picked "
     "on the test part, so every figure is too good, for all contenders alike.",
 }

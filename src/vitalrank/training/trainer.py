@@ -178,8 +178,7 @@ class _Session:
             self.run.history.stopped = self._loop()
         finally:
             # A callback's error or a second Ctrl-C also leaves the best epoch in the model.
-            is_new = self.folder is not None and self.run.epoch > max(before, self.folder.written)
-            if self.folder is not None and is_new and self.between_epochs:
+            if self.folder is not None and self.between_epochs and self.run.epoch > max(before, self.folder.written):
                 self.folder.write(self.model, self.engine, self.run)
             if self.run.best is not None:
                 self.engine.load(self.run.best)
