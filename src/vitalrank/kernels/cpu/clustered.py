@@ -12,21 +12,26 @@ from vitalrank.kernels.cpu.proposing import FAST, PATIENCE, dot, is_full, is_see
 from vitalrank.kernels.rng import CLUSTER, PROPOSE, RESCUE, below, fine_unit, philox, unit
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
-def assign(table: Any, pool: Any, centers: Any, offsets: Any, owner: Any) -> Any:
-    """Give each item of the pool its nearest center; returns how many changed.
+@njit(cache=True, fastmath=FAST)
+def nearest(table: Any, item: Any, centers: Any, offsets: Any) -> Any:
+    """The center nearest to an item; ``offsets[c] = |center_c|^2 / 2``: it has the largest ``v . c - offset``."""
+    best = 0
+    best_value = np.float32(-np.inf)
+    for c in range(len(centers)):
+        value = dot(table, item, centers, c) - offsets[c]
+        if value > best_value:
+            best_value = value
+            best = c
+    return best
 
-    ``offsets[c] = |center_c|^2 / 2``, so that the nearest center has the largest ``v . c - offset``.
-    """
+
+@njit(parallel=True, cache=True)
+def assign(table: Any, pool: Any, centers: Any, offsets: Any, owner: Any) -> Any:
+    """Give each item of the pool its nearest center; returns how many changed."""
     changed = np.zeros(len(pool), np.bool_)
     for p in prange(len(pool)):
-        best = 0
-        best_value = np.float32(-np.inf)
-        for c in range(len(centers)):
-            value = dot(table, pool[p], centers, c) - offsets[c]
-            if value > best_value:
-                best_value = value
-                best = c
+        # Apart, since Numba takes a search in this loop for a sum over it and fails on Python 3.12 and later.
+        best = nearest(table, pool[p], centers, offsets)
         changed[p] = owner[pool[p]] != best
         owner[pool[p]] = best
     return changed.sum()
