@@ -11,13 +11,14 @@ from typer.testing import CliRunner
 
 from test_paper import TINY, source_in
 from vitalrank.cli import app, paper
-from vitalrank.errors import StorageError
+from vitalrank.errors import SettingError, StorageError
 from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.costs import _variations
 from vitalrank.paper.known import read_known
 from vitalrank.paper.lab import Lab
 from vitalrank.paper.registry import find_experiments
 from vitalrank.paper.running import run_paper
+from vitalrank.paper.searching import Search
 from vitalrank.paper.store import Store
 from vitalrank.tuning.results import Settings
 
@@ -55,6 +56,21 @@ def test_the_saved_study_can_be_repeated():
     known = read_known(Path(__file__).parents[1] / "docs" / "paper" / "table2.json")
     assert {name for _, name in known} == CONTENDERS.keys()
     assert len(known) == 4 * len(CONTENDERS)
+
+
+def test_only_what_is_asked_for_is_read(monkeypatch):
+    """Repeating VINS's runs does not need the torch that CML needs."""
+
+    def search(contender, trials):
+        if contender.name == "cml":
+            raise SettingError("CML needs torch")
+        return Search(contender, trials)
+
+    monkeypatch.setattr("vitalrank.paper.known.Search", search)
+    table = Path(__file__).parents[1] / "docs" / "paper" / "table2.json"
+    assert {name for _, name in read_known(table, ("uni", "vins"))} == {"uni", "vins"}
+    with pytest.raises(StorageError, match="CML needs torch"):
+        read_known(table)
 
 
 def test_the_runs_are_repeated_without_the_search(study, source, tmp_path):

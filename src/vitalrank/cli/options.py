@@ -161,6 +161,8 @@ def takes(*groups: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[..., Non
 
         @wraps(command)
         def run(**values: Any) -> None:
+            given = values["ctx"].params
+            given.update({name: values[name] for name in given})  # older typers leave text there that they have read
             command(**{name: values[name] for name in own})
 
         each = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own.values()] + shared

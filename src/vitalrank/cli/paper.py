@@ -79,9 +79,10 @@ def paper(
     experiments = find_experiments(name)
     sources = [replace(Source.of(path, min_user, min_item), path=str(_file(path))) for path in data]
     study = _study(quick, {key: value for key, value in given.items() if value is not None}, settings or [])
-    known = {} if tuned is None else read_known(tuned)
+    names = _contenders(contenders)
+    known = {} if tuned is None else read_known(tuned, names)
     with _follower(quiet=json) as tell:
-        lab = Lab(sources, study, Store(work or out / "units"), _contenders(contenders), tell, known)
+        lab = Lab(sources, study, Store(work or out / "units"), names, tell, known)
         files, is_finished = run_paper(experiments, lab, out, _command(name, data, contenders, tuned, quick, study))
     if json:
         print_json({"out": str(out), "files": [path.name for path in files], "finished": is_finished})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,15 @@ from vitalrank.tuning.results import Settings
 Known = Mapping[tuple[str, str], Settings]  # by log and contender
 
 
-def read_known(path: Path) -> Known:
+def read_known(path: Path, names: Collection[str] = tuple(CONTENDERS)) -> Known:
     """The settings in the data of Table 2 of a study.
 
     Parameters
     ----------
     path
         A ``table2.json``, as ``vitalrank paper table2`` writes it.
+    names
+        The contenders whose settings are wanted; the others need not be at hand.
 
     Raises
     ------
@@ -32,7 +34,8 @@ def read_known(path: Path) -> Known:
         logs = json.loads(path.read_text(encoding="utf-8"))["logs"]
         rows = {(log, name): row for log, found in logs.items() for name, row in found["rows"].items()}
         found = {place: row["settings"] for place, row in rows.items() if row["settings"] is not None}
-        return {(log, name): _settings(name, values) for (log, name), values in found.items()}
+        wanted = {*names, *(name for _, name in found if name not in CONTENDERS)}  # the latter are refused
+        return {(log, name): _settings(name, values) for (log, name), values in found.items() if name in wanted}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
         raise StorageError(f"{path}: not the table2.json of a study of this version ({why}).") from error
