@@ -82,10 +82,8 @@ class ItemKNN(Recommender):
         return block
 
     def history_scores(self, items: Array) -> NDArray[np.float32]:
-        row = csr_matrix(
-            (np.ones(len(items), np.float32), (np.zeros(len(items), np.int64), items)), shape=(1, self.train.n_items)
-        )
-        row.data[:] = 1  # an item named twice counts once
+        once = np.unique(items)
+        row = csr_matrix((np.ones(len(once), np.float32), once, [0, len(once)]), shape=(1, self.train.n_items))
         scores: NDArray[np.float32] = (row @ self._by_row).toarray()[0]
         return scores
 
