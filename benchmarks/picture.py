@@ -29,7 +29,7 @@ COLOURS = ("#999999", "#56B4E9", "#E69F00", "#0072B2", "#D55E00")
 def curve(train: vr.Interactions, valid: vr.Interactions, sampler: Any, reg: float) -> dict[str, list[float]]:
     history = (
         vr.MF(dim=64)
-        .fit(train, sampler, valid=valid, reg=reg, epochs=60, valid_every=2, patience=None, progress=False)
+        .fit(train, sampler, valid=valid, reg=reg, epochs=60, valid_every=2, patience=60, progress=False)
         .history
     )
     seconds = np.cumsum([record["seconds"] for record in history])

@@ -198,7 +198,7 @@ def test_a_file_takes_the_filter_of_its_name():
 
 WRONG = [
     {"protocol": "best"}, {"protocol": [1]}, {"schedule": "steep"}, {"seeds": 0}, {"trials": 0}, {"workers": 0},
-    {"epochs": "abc"}, {"dim": 2.5}, {"patience": None}, {"costly_trials": "few"}, {"budget_seconds": "long"},
+    {"epochs": "abc"}, {"dim": 2.5}, {"patience": 0}, {"costly_trials": "few"}, {"budget_seconds": "long"},
     {"timed_share": "half"}, {"search_seed": -1},
 ]  # fmt: skip
 

@@ -160,6 +160,16 @@ def test_patience_counts_evaluations_without_a_better_one(scripted_metric):
     assert (len(history), history.stopped, history.best_epoch) == (4, "patience", 2)
 
 
+@pytest.mark.parametrize(("schedule", "length"), [("constant", 11), ("linear", 14), ("cosine", 14)])
+def test_a_falling_rate_is_not_stopped_early_unless_asked(scripted_metric, schedule, length):
+    scripted_metric(0.3, *[0.1] * 12, 0.4)
+    _, history = fit(valid=LOG, config=TrainConfig(epochs=14, schedule=schedule))
+    assert len(history) == length
+    scripted_metric(0.3, *[0.1] * 3)
+    _, history = fit(valid=LOG, config=TrainConfig(epochs=14, schedule=schedule, patience=3))
+    assert (len(history), history.stopped) == (4, "patience")
+
+
 def test_valid_every_and_always_at_the_end(scripted_metric):
     scripted_metric(0.1, 0.2, 0.3)
     _, history = fit(valid=LOG, config=TrainConfig(epochs=5, valid_every=2))

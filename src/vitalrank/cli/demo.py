@@ -70,7 +70,7 @@ def demo(
         "The very first run also compiles its kernels, which takes longer than all the training.\n", style="dim"
     )
     folder = Path(tempfile.mkdtemp(prefix="vitalrank-demo-")) if out is None else out
-    config = vr.TrainConfig(epochs=epochs, patience=None)
+    config = vr.TrainConfig(epochs=epochs, patience=epochs)
     samplers = {name: find_sampler(name)() for name in NAMES}
     with _table(console, [Line(name) for name in NAMES]) as follow:
         results = run_comparison(

@@ -102,7 +102,7 @@ class Lab:
         if is_deep:
             return {
                 "epochs": epochs,
-                "patience": min(patience, here.model_patience),
+                "patience": min(patience or here.model_patience, here.model_patience),
                 "valid_every": here.model_valid_every,
             }
         return {"epochs": epochs, "patience": patience, "valid_every": here.valid_every, **schedule}

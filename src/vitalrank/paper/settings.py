@@ -10,11 +10,11 @@ from vitalrank.training.schedules import SCHEDULES
 
 PROTOCOLS = ("valid", "paper")
 COUNTS = (
-    "seeds", "trials", "epochs", "patience", "valid_every", "dim", "trial_patience", "finalists", "runoff_seeds",
+    "seeds", "trials", "epochs", "valid_every", "dim", "finalists", "runoff_seeds",
     "model_trials", "model_seeds", "model_epochs", "model_patience", "model_valid_every", "buffer_seeds",
     "variation_seeds", "long_epochs", "timed_epochs", "workers", "timed_workers",
 )  # fmt: skip
-COUNTS_OR_NONE = ("costly_trials", "trial_epochs")
+COUNTS_OR_NONE = ("costly_trials", "trial_epochs", "patience", "trial_patience")
 SECONDS_OR_NONE = ("budget_seconds", "run_seconds")
 MACHINE = ("workers", "timed_workers", "budget_seconds", "timed_share")  # settings that change no result
 
@@ -32,7 +32,7 @@ class StudySettings:
         Settings tried for those whose epochs cost many times Uniform's (CML, PRIS, SA, the softmax losses); None: as
         many as for the others.
     epochs, patience, valid_every, schedule, dim
-        Of every run with MF and CML.
+        Of every run with MF and CML. Without a patience those whose rate falls go to their end: it gains most there.
     trial_epochs, trial_patience
         While settings are tried, the same for all; no epochs: as many as in every run.
     finalists, runoff_seeds
@@ -68,12 +68,12 @@ class StudySettings:
     trials: int = 12
     costly_trials: int | None = None
     epochs: int = 120
-    patience: int = 6
+    patience: int | None = None
     valid_every: int = 5
     schedule: str = "linear"
     dim: int = 64
     trial_epochs: int | None = None
-    trial_patience: int = 4
+    trial_patience: int | None = None
     finalists: int = 4
     runoff_seeds: int = 2
     protocol: str = "valid"
@@ -109,8 +109,8 @@ class StudySettings:
     def quick(cls, **changes: Any) -> StudySettings:
         """Minutes instead of hours: the same experiments, too small to conclude from."""
         small = cls(
-            seeds=2, trials=3, epochs=24, patience=3, valid_every=3, dim=32, model_trials=1, model_seeds=1,
+            seeds=2, trials=3, epochs=24, valid_every=3, dim=32, model_trials=1, model_seeds=1,
             model_epochs=4, buffer_seeds=1, variation_seeds=1, long_epochs=20, timed_epochs=3, run_seconds=20.0,
-            trial_patience=3, finalists=1,
+            finalists=1,
         )  # fmt: skip
         return replace(small, **changes)

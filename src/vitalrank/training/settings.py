@@ -13,6 +13,7 @@ OPTIMIZERS = ("adam", "adagrad", "sgd")
 PRECISIONS = ("float32", "bfloat16")
 # These may differ when a run is resumed: they do not change what is computed.
 _FREE = ("epochs", "patience", "threads")
+_PATIENCE = 10
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class TrainConfig:
     schedule
         ``"constant"``, ``"linear"`` or ``"cosine"``: the last two bring the learning rate down to 0 over all epochs.
     patience
-        Stop after so many evaluations on the validation log without a better one; None never stops early.
+        Stop after so many evaluations on the validation log without a better one. None: 10 at a constant learning
+        rate; a falling one gains most at its end, and is not stopped early.
     valid_every, metric
         Evaluate after every so many epochs, by this metric.
     threads
@@ -64,7 +66,7 @@ class TrainConfig:
     batch: int | None = None
     negatives: int = 1
     schedule: str = "constant"
-    patience: int | None = 10
+    patience: int | None = None
     valid_every: int = 1
     metric: str = "ndcg@10"
     threads: int | None = None
@@ -93,6 +95,16 @@ class TrainConfig:
     def _make_whole(self, name: str, least: int) -> None:
         """Python's own whole number in place of NumPy's, which JSON and torch do not take."""
         object.__setattr__(self, name, whole(name, getattr(self, name), least))
+
+    def evaluations_without_gain(self) -> int | None:
+        """How many stop the training; None never does.
+
+        Examples
+        --------
+        >>> TrainConfig().evaluations_without_gain(), TrainConfig(schedule="linear").evaluations_without_gain()
+        (10, None)
+        """
+        return _PATIENCE if self.patience is None and self.schedule == "constant" else self.patience
 
     def batch_of(self, positives: int) -> int:
         """Positives per step on a log of that size.

@@ -198,7 +198,7 @@ class _Session:
         return "finished"
 
     def _is_tired(self) -> bool:
-        run, patience = self.run, self.config.patience
+        run, patience = self.run, self.config.evaluations_without_gain()
         return (
             run.best_epoch is not None
             and patience is not None
