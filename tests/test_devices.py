@@ -44,6 +44,14 @@ def test_without_torch_a_gpu_is_refused_and_auto_is_the_cpu(monkeypatch):
         devices.resolve("cuda")
 
 
+def test_with_an_old_triton_a_gpu_is_refused_and_auto_is_the_cpu(monkeypatch):
+    triton = pytest.importorskip("triton")
+    monkeypatch.setattr(triton, "__version__", "3.3.1")
+    assert devices.resolve("auto") == "cpu"
+    with pytest.raises(SettingError, match=r"^device 'cuda': the kernels need triton 3.4 or newer and this is 3.3;"):
+        devices.resolve("cuda")
+
+
 @pytest.mark.parametrize("name", ["tpu", "cuda:", "cuda:x", "cuda:-1", "CPU", "", "cpu:0"])
 def test_unknown_names_are_refused(name):
     with pytest.raises(SettingError, match="choose one of cpu, cuda, cuda:N, auto"):

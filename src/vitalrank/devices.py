@@ -11,6 +11,7 @@ from typing import Any
 from vitalrank.errors import SettingError, TrainingError
 
 _GIB = 1 << 30
+_TRITON = (3, 4)  # the first that takes a law as the tuple it is
 _TURN = 1e-4  # seconds; Python's own is fifty times that
 
 
@@ -135,11 +136,17 @@ def enough_memory(device: str, needed: int, advice: str) -> Iterator[None]:
 
 def _gpus() -> int:
     """GPUs that torch and Triton can use."""
-    if find_spec("torch") is None or find_spec("triton") is None:
+    if find_spec("torch") is None or find_spec("triton") is None or _triton_version() < _TRITON:
         return 0
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def _triton_version() -> tuple[int, ...]:
+    import triton
+
+    return tuple(int(part) for part in triton.__version__.split(".")[:2])
 
 
 def _why_missing() -> str:
@@ -147,6 +154,9 @@ def _why_missing() -> str:
         return "torch is not installed; use device='cpu', or install vitalrank[torch]"
     if find_spec("triton") is None:
         return "triton, which compiles the kernels, is not installed; use device='cpu', or install triton"
+    if _triton_version() < _TRITON:
+        found, least = (".".join(map(str, version)) for version in (_triton_version(), _TRITON))
+        return f"the kernels need triton {least} or newer and this is {found}; use device='cpu', or a newer torch"
     if not _gpus():
         return "no GPU is visible here; use device='cpu' or 'auto'"
     return f"there are {_gpus()} GPUs here, counted from 0"
