@@ -66,7 +66,7 @@ def test_a_device_that_is_not_there_is_told_in_one_line(run, capsys):
         pytest.skip("there is a GPU")
     for command in (["evaluate", run], ["recommend", run, "--user", "u1"]):
         assert call(*command, "--device", "cuda") == 2
-        assert "no GPU is visible" in capsys.readouterr().err
+        assert "use device='cpu'" in capsys.readouterr().err
 
 
 def test_fit_goes_on_where_it_stopped(log, run, capsys):

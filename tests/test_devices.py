@@ -11,7 +11,8 @@ from vitalrank.errors import SettingError, TrainingError
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """Pretend that there are so many GPUs."""
+    """Pretend that there are so many GPUs, whatever Triton is here."""
+    monkeypatch.setattr(devices, "_triton_version", lambda: devices._TRITON)
     return lambda count: monkeypatch.setattr(devices, "_gpus", lambda: count)
 
 

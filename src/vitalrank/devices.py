@@ -11,7 +11,7 @@ from typing import Any
 from vitalrank.errors import SettingError, TrainingError
 
 _GIB = 1 << 30
-_TRITON = (3, 4)  # the first that takes a law as the tuple it is
+_TRITON = (3, 4)  # the oldest with which every kernel was seen to compile; 3.0 does not take a law as a tuple
 _TURN = 1e-4  # seconds; Python's own is fifty times that
 
 

@@ -162,7 +162,7 @@ def takes(*groups: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[..., Non
         @wraps(command)
         def run(**values: Any) -> None:
             given = values["ctx"].params
-            given.update({name: values[name] for name in given})  # older typers leave text there that they have read
+            given.update({name: values[name] for name in given})  # older typers leave the typed text there
             command(**{name: values[name] for name in own})
 
         each = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own.values()] + shared
