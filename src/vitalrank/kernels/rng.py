@@ -33,6 +33,8 @@ LEAN: Any = {"_nrt": False, "no_cfunc_wrapper": True}
 # What only other kernels call needs no way in from Python, which takes longer to compile than a short kernel; without
 # it, a call from Python would crash.
 INNER: Any = {**LEAN, "no_cpython_wrapper": True}
+# What Numba picks by the types of its arguments, to stand where it is called.
+PICKED: Any = {**INNER, "error_model": "numpy", "forceinline": True}
 
 LANES = 8  # blocks of one fill: as many as a wide vector register holds
 PAIRS = 2 * LANES  # a block of four words makes two pairs

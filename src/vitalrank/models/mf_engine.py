@@ -13,7 +13,8 @@ from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.initial import fill_normal
 from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
 from vitalrank.kernels.cpu.orders import shuffled_order
-from vitalrank.kernels.cpu.steps import Batch, Rule, Scratch, Tables, load_batch, new_scratch, take_step
+from vitalrank.kernels.cpu.pulls import Rule, SoftmaxRule
+from vitalrank.kernels.cpu.steps import Batch, Scratch, Tables, load_batch, new_scratch, take_step
 from vitalrank.losses import find_loss
 from vitalrank.memory import large_zeros
 from vitalrank.samplers.arrays import Arrays
@@ -143,8 +144,9 @@ class _Buffers:
 def rule_of(config: TrainConfig, sampler: Any, bias: bool) -> Rule:
     """How a batch moves the tables, by the settings and the sampler's weights."""
     flows = not getattr(getattr(sampler, "settings", None), "detach", True)
-    optimizer = OPTIMIZERS[config.optimizer].code
-    return Rule(find_loss(config.loss).code, float(config.margin), flows, optimizer, int(bias), float(config.reg))
+    optimizer = OPTIMIZERS[config.optimizer]
+    kind = SoftmaxRule if config.loss == "softmax" else Rule
+    return kind(find_loss(config.loss).code, float(config.margin), flows, optimizer, int(bias), float(config.reg))
 
 
 def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int) -> Tables:

@@ -13,7 +13,7 @@ from torch import Tensor
 from vitalrank.devices import enough_memory
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
-from vitalrank.kernels.cpu.steps import Rule
+from vitalrank.kernels.cpu.pulls import Rule
 from vitalrank.kernels.gpu import Counter, new_counter
 from vitalrank.kernels.gpu.batches import Batch, Log, Now, load_batch, new_batch
 from vitalrank.kernels.gpu.felt import Felt, totals_of

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from vitalrank.errors import SettingError
 from vitalrank.kernels.cpu.groups import Groups, new_groups
 from vitalrank.kernels.cpu.moves import OPTIMIZERS
-from vitalrank.kernels.cpu.rows import Move, move_all, move_touched
+from vitalrank.kernels.cpu.rows import move_all, move_touched
 from vitalrank.models.gpu_optimizer import GpuOptimizer
 from vitalrank.models.networks import device_of
 
@@ -28,14 +28,13 @@ class TableOptimizer:
     """
 
     def __init__(self, network: nn.Module, optimizer: str) -> None:
-        self._move = Move(OPTIMIZERS[optimizer].code)
+        self._optimizer = OPTIMIZERS[optimizer]
         self._parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
         self._groups: dict[str, Groups] = {}
-        slots = OPTIMIZERS[optimizer].slots
         self.state: dict[str, Array] = {}  # (R, s, d) each
         for name, parameter in self._parameters.items():
             rows, width = _as_rows(parameter)
-            self.state[name] = np.zeros((rows, slots, width), np.float32)
+            self.state[name] = np.zeros((rows, self._optimizer.slots, width), np.float32)
 
     def load(self, state: Mapping[str, Array]) -> None:
         """Take back what ``state`` gave."""
@@ -60,7 +59,7 @@ class TableOptimizer:
     def _move_whole(self, name: str, parameter: Tensor, size: np.float32) -> None:
         rows, width = _as_rows(parameter)
         pulls = _gradient(parameter).contiguous().numpy().reshape(rows, width)
-        move_all(self._move, size, pulls, _memory(parameter), self.state[name])
+        move_all(self._optimizer, size, pulls, _memory(parameter), self.state[name])
 
     def _move_rows(self, name: str, parameter: Tensor, size: np.float32) -> Tensor:
         gradient = _gradient(parameter)
@@ -68,7 +67,7 @@ class TableOptimizer:
         groups = self._groups.get(name)
         if groups is None or len(groups.touched) < len(places):
             groups = self._groups[name] = new_groups(len(parameter), len(places))
-        found = move_touched(self._move, size, places, pulls, _memory(parameter), self.state[name], groups)
+        found = move_touched(self._optimizer, size, places, pulls, _memory(parameter), self.state[name], groups)
         return torch.from_numpy(groups.rows[:found].astype(np.int64))
 
 

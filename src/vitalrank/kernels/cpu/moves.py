@@ -6,28 +6,42 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba.extending import overload
 
 from vitalrank.kernels.cpu.proposing import FAST
-from vitalrank.kernels.rng import LEAN
-
-SGD, ADAGRAD, ADAM = 0, 1, 2
+from vitalrank.kernels.rng import PICKED
 
 _MEAN_KEEP, _SQUARE_KEEP = 0.9, 0.999
 MEAN_TAKE = np.float32(1.0 - _MEAN_KEEP)
 SQUARE_TAKE = np.float32(1.0 - _SQUARE_KEEP)
 ADAM_EPS = np.float32(1e-8)
 ADAGRAD_EPS = np.float32(1e-10)
+_PICKED: Any = {**PICKED, "fastmath": FAST}
 
 
 class Optimizer(NamedTuple):
-    """An optimizer by name: the number the kernels know it by, and how many values it keeps per weight."""
+    """An optimizer: the number the GPU's kernels know it by, and how many values it keeps per weight.
+
+    Each is a type of its own: a kernel is compiled for the one it is given, not for all of them.
+    """
 
     code: int
     slots: int
 
 
-OPTIMIZERS = {"sgd": Optimizer(SGD, 0), "adagrad": Optimizer(ADAGRAD, 1), "adam": Optimizer(ADAM, 2)}
+class Sgd(Optimizer):
+    """The gradient, as it is."""
+
+
+class Adagrad(Optimizer):
+    """By the root of the squares so far: Duchi, Hazan and Singer, JMLR 12, 2011."""
+
+
+class Adam(Optimizer):
+    """By moving means of gradients and their squares: Kingma and Ba, ICLR 2015."""
+
+
+OPTIMIZERS = {"sgd": Sgd(0, 0), "adagrad": Adagrad(1, 1), "adam": Adam(2, 2)}
 
 
 def step_size(optimizer: str, rate: float, step: int) -> float:
@@ -43,30 +57,37 @@ def step_size(optimizer: str, rate: float, step: int) -> float:
     return rate * math.sqrt(1.0 - _SQUARE_KEEP**step) / (1.0 - _MEAN_KEEP**step)
 
 
-@njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
-def move_row(
-    rule: Any, rate: Any, decay: Any, gradient: Any, values: Any, state: Any, first: Any, row: Any, width: Any
-) -> None:
-    """Move ``values[row, 0]`` by its gradient plus ``decay`` times itself; its state is at ``state[row, first]``."""
-    if rule.optimizer == ADAM:
-        for f in range(width):
-            value = values[row, 0, f]
-            pull = gradient[f] + decay * value
-            mean = state[row, first, f]
-            square = state[row, first + 1, f]
-            mean += (pull - mean) * MEAN_TAKE
-            square += (pull * pull - square) * SQUARE_TAKE
-            state[row, first, f] = mean
-            state[row, first + 1, f] = square
-            values[row, 0, f] = value - rate * mean / (math.sqrt(square) + ADAM_EPS)
-    elif rule.optimizer == ADAGRAD:
-        for f in range(width):
-            value = values[row, 0, f]
-            pull = gradient[f] + decay * value
-            square = state[row, first, f] + pull * pull
-            state[row, first, f] = square
-            values[row, 0, f] = value - rate * pull / (math.sqrt(square) + ADAGRAD_EPS)
-    else:
-        for f in range(width):
-            value = values[row, 0, f]
-            values[row, 0, f] = value - rate * (gradient[f] + decay * value)
+def move_row(optimizer: Optimizer, rate: Any, decay: Any, gradient: Any, values: Any, state: Any) -> None:
+    """Move the ``values`` (d,) of a row by its gradient plus ``decay`` times themselves; its ``state`` is (s, d)."""
+    _MOVES[type(optimizer)](optimizer, rate, decay, gradient, values, state)
+
+
+@overload(move_row, jit_options=_PICKED)
+def _compiled(optimizer: Any, rate: Any, decay: Any, gradient: Any, values: Any, state: Any) -> Any:
+    return _MOVES[optimizer.instance_class]
+
+
+def _by_gradient(optimizer: Any, rate: Any, decay: Any, gradient: Any, values: Any, state: Any) -> None:
+    for f in range(len(values)):
+        values[f] -= rate * (gradient[f] + decay * values[f])
+
+
+def _by_squares(optimizer: Any, rate: Any, decay: Any, gradient: Any, values: Any, state: Any) -> None:
+    for f in range(len(values)):
+        pull = gradient[f] + decay * values[f]
+        square = state[0, f] + pull * pull
+        state[0, f] = square
+        values[f] -= rate * pull / (math.sqrt(square) + ADAGRAD_EPS)
+
+
+def _by_moments(optimizer: Any, rate: Any, decay: Any, gradient: Any, values: Any, state: Any) -> None:
+    for f in range(len(values)):
+        pull = gradient[f] + decay * values[f]
+        mean, square = state[0, f], state[1, f]
+        mean += (pull - mean) * MEAN_TAKE
+        square += (pull * pull - square) * SQUARE_TAKE
+        state[0, f], state[1, f] = mean, square
+        values[f] -= rate * mean / (math.sqrt(square) + ADAM_EPS)
+
+
+_MOVES = {Sgd: _by_gradient, Adagrad: _by_squares, Adam: _by_moments}

@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
-from vitalrank.kernels.rng import INNER, LEAN
+from vitalrank.kernels.cpu.moves import Optimizer
+from vitalrank.kernels.rng import INNER, PICKED
 from vitalrank.losses import LOSSES
 
 _HINGE = LOSSES["hinge"].code
 _CROSS_ENTROPY = LOSSES["cross_entropy"].code
-_SOFTMAX = LOSSES["softmax"].code
+
+
+class Rule(NamedTuple):
+    """How a batch moves the tables. A kernel is compiled for the type of the rule and of its optimizer alone."""
+
+    loss: int
+    margin: float
+    weight_gradient: bool  # whether the weights are a softmax of the negatives' scores and move with them
+    optimizer: Optimizer
+    frozen: int  # trailing columns of the users' values that never move
+    reg: float
+
+
+class SoftmaxRule(Rule):
+    """The negatives of a positive share one softmax."""
+
+
+def pull_row(rule: Rule, b: int, ids: Any, weights: Any, pulls: Any) -> tuple[float, float]:
+    """Replace the scores in ``pulls[b]`` by derivatives; returns the loss and the strongest pull, weights aside."""
+    loss, strongest = _PULLS[type(rule)](rule, b, ids, weights, pulls)
+    return loss, strongest
+
+
+@overload(pull_row, jit_options=PICKED)
+def _compiled(rule: Any, b: Any, ids: Any, weights: Any, pulls: Any) -> Any:
+    return _PULLS[rule.instance_class]
 
 
 @njit(cache=True, error_model="numpy", **INNER)
@@ -33,9 +60,8 @@ def _pair(rule: Any, positive: Any, negative: Any) -> Any:
     return _logistic(negative if rule.loss == _CROSS_ENTROPY else negative - positive)
 
 
-@njit(cache=True, error_model="numpy", **INNER)
 def _pull_softmax(rule: Any, b: Any, ids: Any, weights: Any, pulls: Any) -> Any:
-    """As ``pull_row``: the negatives share one softmax; the strongest pull is the positive's."""
+    """The negatives share one softmax; the strongest pull is the positive's."""
     positive = pulls[b, 0]
     top = positive
     for c in range(ids.shape[1]):
@@ -58,16 +84,8 @@ def _pull_softmax(rule: Any, b: Any, ids: Any, weights: Any, pulls: Any) -> Any:
     return math.log(total) + top - positive, against / (own + against)
 
 
-@njit(inline="always", cache=True, error_model="numpy", **LEAN)
-def pull_row(rule: Any, b: Any, ids: Any, weights: Any, pulls: Any) -> Any:
-    """Replace the scores in ``pulls[b]`` by derivatives; returns the loss and the strongest pull, weights aside."""
-    if rule.loss == _SOFTMAX:
-        return _pull_softmax(rule, b, ids, weights, pulls)
-    return _pull_pairs(rule, b, ids, weights, pulls)
-
-
-@njit(inline="always", cache=True, error_model="numpy", **LEAN)
 def _pull_pairs(rule: Any, b: Any, ids: Any, weights: Any, pulls: Any) -> Any:
+    """Every negative against the positive, or for itself; the strongest pull is that of one negative."""
     positive = pulls[b, 0]
     pointwise = rule.loss == _CROSS_ENTROPY
     loss = np.float32(0.0)
@@ -98,3 +116,6 @@ def _pull_pairs(rule: Any, b: Any, ids: Any, weights: Any, pulls: Any) -> Any:
         strongest = max(strongest, slope)
     pulls[b, 0] = own
     return loss, strongest
+
+
+_PULLS = {Rule: _pull_pairs, SoftmaxRule: _pull_softmax}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit, prange
@@ -15,18 +15,12 @@ from vitalrank.kernels.rng import LEAN
 _ROWS = 64  # rows of one unit of parallel work
 
 
-class Move(NamedTuple):
-    """Which optimizer moves a table."""
-
-    optimizer: int
-
-
 # Parallel loops, not the plain threads of parts.py: those would wait for torch's own to leave a core.
 # Numba drops writes to a named tuple's arrays inside the body of a prange loop: every body is a call.
 
 
 @njit(parallel=True, cache=True)
-def move_touched(move: Any, rate: Any, places: Any, pulls: Any, table: Any, state: Any, groups: Any) -> Any:
+def move_touched(optimizer: Any, rate: Any, places: Any, pulls: Any, table: Any, state: Any, groups: Any) -> Any:
     """Move each row named in ``places`` (P,) once, by the sum of its ``pulls`` (P, d); returns the number of rows.
 
     ``table`` is (R, 1, d), ``state`` (R, s, d). The sums are taken in the order of the places, so the result does
@@ -36,16 +30,16 @@ def move_touched(move: Any, rate: Any, places: Any, pulls: Any, table: Any, stat
     width = table.shape[2]
     for chunk in prange((found + _ROWS - 1) // _ROWS):
         gradient = np.empty(width, np.float32)
-        _move_groups(np.int64(chunk), found, gradient, move, rate, pulls, table, state, groups)
+        _move_groups(np.int64(chunk), found, gradient, optimizer, rate, pulls, table, state, groups)
     return found
 
 
 @njit(parallel=True, cache=True)
-def move_all(move: Any, rate: Any, pulls: Any, table: Any, state: Any) -> None:
+def move_all(optimizer: Any, rate: Any, pulls: Any, table: Any, state: Any) -> None:
     """Move every row by its gradient ``pulls`` (R, d)."""
     count = len(table)
     for chunk in prange((count + _ROWS - 1) // _ROWS):
-        _move_block(np.int64(chunk), count, move, rate, pulls, table, state)
+        _move_block(np.int64(chunk), count, optimizer, rate, pulls, table, state)
 
 
 @njit(cache=True, **LEAN)
@@ -57,7 +51,7 @@ def _group(places: Any, groups: Any) -> Any:
 
 @njit(cache=True, fastmath=FAST, error_model="numpy", **LEAN)
 def _move_groups(
-    chunk: Any, found: Any, gradient: Any, move: Any, rate: Any, pulls: Any, table: Any, state: Any, groups: Any
+    chunk: Any, found: Any, gradient: Any, optimizer: Any, rate: Any, pulls: Any, table: Any, state: Any, groups: Any
 ) -> None:
     width = table.shape[2]
     for group in range(chunk * _ROWS, min((chunk + 1) * _ROWS, found)):
@@ -66,10 +60,11 @@ def _move_groups(
             row = groups.order[place]
             for f in range(width):
                 gradient[f] += pulls[row, f]
-        move_row(move, np.float32(rate), np.float32(0.0), gradient, table, state, 0, groups.rows[group], width)
+        row = groups.rows[group]
+        move_row(optimizer, np.float32(rate), np.float32(0.0), gradient, table[row, 0], state[row])
 
 
 @njit(cache=True, error_model="numpy", **LEAN)
-def _move_block(chunk: Any, count: Any, move: Any, rate: Any, pulls: Any, table: Any, state: Any) -> None:
+def _move_block(chunk: Any, count: Any, optimizer: Any, rate: Any, pulls: Any, table: Any, state: Any) -> None:
     for row in range(chunk * _ROWS, min((chunk + 1) * _ROWS, count)):
-        move_row(move, np.float32(rate), np.float32(0.0), pulls[row], table, state, 0, row, table.shape[2])
+        move_row(optimizer, np.float32(rate), np.float32(0.0), pulls[row], table[row, 0], state[row])

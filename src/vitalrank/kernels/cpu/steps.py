@@ -18,11 +18,10 @@ from vitalrank.kernels.cpu.moves import move_row
 from vitalrank.kernels.cpu.orders import fill_rows
 from vitalrank.kernels.cpu.parts import in_parts, meet, share_of, threads_for, with_meetings
 from vitalrank.kernels.cpu.proposing import FAST
-from vitalrank.kernels.cpu.pulls import pull_row
+from vitalrank.kernels.cpu.pulls import Rule, pull_row
 from vitalrank.kernels.rng import INNER, LEAN
 
 VANISHED = 0.01  # a positive whose pairs all pull less than this no longer teaches
-_OWN, _APART = np.int64(1), np.int64(0)  # where a row's optimizer state begins
 _ROWS = 64  # rows worked on together: few enough to stay in the cache
 _COST = 4  # of a positive, in units of 0.1 us
 _AHEAD = 4  # rows asked for before they are needed
@@ -69,17 +68,6 @@ def new_scratch(n_users: int, n_items: int, size: int, negatives: int) -> Scratc
     pulls = np.zeros((size, 1 + negatives), np.float32)
     felt = Felt(pulls, np.zeros(size, np.float32), np.zeros(size, np.bool_))
     return felt, new_groups(n_users, size), new_groups(n_items, pulls.size)
-
-
-class Rule(NamedTuple):
-    """How a batch moves the tables."""
-
-    loss: int
-    margin: float
-    weight_gradient: bool  # whether the weights are a softmax of the negatives' scores and move with them
-    optimizer: int
-    frozen: int  # trailing columns of the users' values that never move
-    reg: float
 
 
 def load_batch(order: Any, start: int, log_users: Any, log_items: Any, tables: Tables, batch: Batch) -> None:
@@ -188,8 +176,8 @@ def _move_users(
                 _add(gradient, felt.pulls[b, 1 + c], tables.items, max(ids[b, c], 0))
         decay = np.float32(rule.reg * (groups.starts[group + 1] - groups.starts[group]))
         row = groups.rows[group]
-        moving = width - rule.frozen
-        move_row(rule, np.float32(rate), decay, gradient, tables.users, tables.users, _OWN, row, moving)
+        values, state = tables.users[row, 0, : width - rule.frozen], tables.users[row, 1:]
+        move_row(rule.optimizer, np.float32(rate), decay, gradient, values, state)
 
 
 @njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
@@ -233,7 +221,8 @@ def _move_items(
             _add_item_gradient(groups.order[place], felt.pulls, batch.queries, gradient)
         decay = np.float32(rule.reg * (last - first))
         row = groups.rows[group]
-        move_row(rule, np.float32(rate), decay, gradient, tables.items, tables.item_state, _APART, row, width)
+        values, state = tables.items[row, 0], tables.item_state[row]
+        move_row(rule.optimizer, np.float32(rate), decay, gradient, values, state)
 
 
 @njit(inline="always", cache=True, **LEAN)

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from vitalrank.kernels.cpu import moves as cpu
 
-ADAM = tl.constexpr(cpu.ADAM)
-ADAGRAD = tl.constexpr(cpu.ADAGRAD)
+ADAM = tl.constexpr(cpu.OPTIMIZERS["adam"].code)
+ADAGRAD = tl.constexpr(cpu.OPTIMIZERS["adagrad"].code)
 MEAN_TAKE, SQUARE_TAKE = tl.constexpr(float(cpu.MEAN_TAKE)), tl.constexpr(float(cpu.SQUARE_TAKE))
 ADAM_EPS, ADAGRAD_EPS = tl.constexpr(float(cpu.ADAM_EPS)), tl.constexpr(float(cpu.ADAGRAD_EPS))
-_SLOTS = {optimizer.code: optimizer.slots for optimizer in cpu.OPTIMIZERS.values()}
 
 
 class Tables(NamedTuple):
@@ -24,11 +23,6 @@ class Tables(NamedTuple):
     items: Tensor  # (I, d)
     user_state: Tensor  # (U, s, d)
     item_state: Tensor  # (I, s, d)
-
-
-def slots_of(optimizer: int) -> int:
-    """Values the optimizer keeps per weight."""
-    return _SLOTS[optimizer]
 
 
 @triton.jit

@@ -11,10 +11,10 @@ import triton.language as tl
 from torch import Tensor
 
 from vitalrank.kernels.cpu import steps as cpu
-from vitalrank.kernels.cpu.steps import Rule
+from vitalrank.kernels.cpu.pulls import Rule
 from vitalrank.kernels.gpu.batches import Batch, Log, Now, rate_of, step_of
 from vitalrank.kernels.gpu.felt import DRAWN, VANISHED, VIOLATED, Felt
-from vitalrank.kernels.gpu.moves import Tables, move_rows, slots_of
+from vitalrank.kernels.gpu.moves import Tables, move_rows
 from vitalrank.kernels.gpu.pulls import pull_row
 from vitalrank.kernels.gpu.sums import Sums, add, claim, home_of, is_claimed, is_shared, note_shared, take
 
@@ -45,7 +45,7 @@ def take_step(
     size, many = ids.shape
     width = tables.users.shape[1]
     K, D = triton.next_power_of_2(many), triton.next_power_of_2(width)
-    optimizer = {"OPTIMIZER": rule.optimizer, "SLOTS": slots_of(rule.optimizer)}
+    optimizer = {"OPTIMIZER": rule.optimizer.code, "SLOTS": rule.optimizer.slots}
     few = max(_CLAIM_CELLS // K, 1)
     _claim_rows[(triton.cdiv(size, few),)](
         offset, now, ids, batch, user_sums, item_sums, size, many, R=few, K=K, num_warps=1
