@@ -50,7 +50,8 @@ class CpuEngine(HostEngine):
         self._tables = new_tables(train, dim, bias, optimizer.slots, config.seed)
         self._rule = rule_of(config, sampler, bias)
         self._batch = config.batch_of(len(train))
-        self._buffers = _Buffers(train, min(self._batch, len(train)), dim + bias)
+        reads = getattr(sampler, "needs_scores", True)
+        self._buffers = _Buffers(train, min(self._batch, len(train)), dim + bias, reads)
 
     @property
     def users(self) -> Array:
@@ -122,17 +123,19 @@ class CpuEngine(HostEngine):
 class _Buffers:
     """Memory for one batch, used again for each."""
 
-    def __init__(self, train: Interactions, size: int, width: int) -> None:
+    def __init__(self, train: Interactions, size: int, width: int, is_early: bool) -> None:
         self._train = train
         self._size = size
         queries = large_zeros((size, width), np.float32)
-        self._batch = Batch(np.zeros(size, np.int32), np.zeros(size, np.int32), queries)
+        self._batch = Batch(np.zeros(size, np.int32), np.zeros(size, np.int32), queries, is_early)
         self.rows = np.arange(size, dtype=np.uint32)  # (B,) numbers of the rows in the random counter
         self._scratch: Scratch | None = None
 
     def batch(self, count: int) -> Batch:
         whole = self._batch
-        return Batch(whole.users[:count], whole.positives[:count], whole.queries[:count])
+        return whole._replace(
+            users=whole.users[:count], positives=whole.positives[:count], queries=whole.queries[:count]
+        )
 
     def scratch(self, negatives: int) -> Scratch:
         """Some samplers choose the number of negatives themselves, so it is known only now."""

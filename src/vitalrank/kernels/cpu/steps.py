@@ -43,6 +43,7 @@ class Batch(NamedTuple):
     users: NDArray[np.int32]  # (B,)
     positives: NDArray[np.int32]  # (B,)
     queries: NDArray[np.float32]  # (B, d) the users' values when the batch began
+    is_early: bool  # whether the queries are filled as the batch is loaded, for a sampler that reads them; else later
 
 
 class Felt(NamedTuple):
@@ -71,7 +72,7 @@ def new_scratch(n_users: int, n_items: int, size: int, negatives: int) -> Scratc
 
 
 def load_batch(order: Any, start: int, log_users: Any, log_items: Any, tables: Tables, batch: Batch) -> None:
-    """Fill the users, positives and queries of the batch that begins at position ``start`` of the order."""
+    """Fill the batch that begins at position ``start`` of the order: users and positives, queries if they are early."""
 
     def part(begin: int, end: int) -> None:
         rows = np.empty(_ROWS, np.int64)
@@ -122,6 +123,8 @@ def _take_part(
     for first in range(begin, end, _ROWS):
         # One kind of work at a time: each loop's turns are independent, so the processor overlaps them.
         last = min(first + _ROWS, end)
+        if not batch.is_early:
+            _load_queries(first, last, end, tables.users, batch.queries, users)
         _feel(users.order[users.starts[first] : users.starts[last]], rule, ids, weights, batch, tables.items, felt)
         _move_users(first, last, end, gradient, rule, rate, ids, batch, tables, felt, users)
     meet(arrived, parts)
@@ -152,11 +155,27 @@ def _load_rows(
         for b in range(first, last):
             batch.users[b] = log_users[rows[b - first]]
             batch.positives[b] = log_items[rows[b - first]]
-            _ask_for(table, batch.users[b], table.shape[2])
-        for b in range(first, last):
-            user = batch.users[b]
-            for f in range(batch.queries.shape[1]):
-                batch.queries[b, f] = table[user, 0, f]
+            if batch.is_early:
+                _ask_for(table, batch.users[b], table.shape[2])
+        if batch.is_early:
+            for b in range(first, last):
+                _copy_query(b, batch.users[b], table, batch.queries)
+
+
+@njit(inline="always", cache=True, **LEAN)
+def _copy_query(b: Any, user: Any, table: Any, queries: Any) -> None:
+    for f in range(queries.shape[1]):
+        queries[b, f] = table[user, 0, f]
+
+
+@njit(cache=True, **INNER)
+def _load_queries(first: Any, last: Any, end: Any, table: Any, queries: Any, groups: Any) -> None:
+    """Fill the queries of some users as they are about to move: their rows come from memory once."""
+    for group in range(first, last):
+        if group + _AHEAD < end:
+            _ask_for(table, groups.rows[group + _AHEAD], table.shape[1] * table.shape[2])
+        for place in range(groups.starts[group], groups.starts[group + 1]):
+            _copy_query(groups.order[place], groups.rows[group], table, queries)
 
 
 @njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
