@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from vitalrank.paper.contenders import CONTENDERS
-from vitalrank.paper.searching import Search, spread_points
+from vitalrank.paper.points import spread_points
+from vitalrank.paper.searching import Search
 from vitalrank.tuning.spaces import Choice
 
 
-@pytest.mark.parametrize("trials", [8, 60])
+@pytest.mark.parametrize("trials", [8, 60, 100])
 @pytest.mark.parametrize("name", CONTENDERS)
 def test_settings_lie_in_the_space_and_make_a_sampler(name, trials):
     contender = CONTENDERS[name]
@@ -51,7 +52,7 @@ def test_later_rounds_look_nearer_to_the_best():
 
 def test_the_last_rounds_breed_from_the_best_few():
     """Children of eight good trials on a line lie near that line; none of a hundred poor ones has a part in them."""
-    search = Search(CONTENDERS["vins"], 96)
+    search = Search(CONTENDERS["vins"], 90)
     assert search.rounds == 5
     words = {name: place for place, name in enumerate(("reg", "lr", "margin", "kappa", "beta", "weight"))}
     ways = np.linspace(0.3, 0.5, 8)
@@ -59,12 +60,34 @@ def test_the_last_rounds_breed_from_the_best_few():
     poor = list(np.random.default_rng(0).uniform(0.7, 1.0, (100, 6)))
     tried = [(point, 0.2) for point in good] + [(point, 0.1) for point in poor]
     children = np.array(search.points(3, tried))
-    assert len(children) == 16
+    assert len(children) == 15
     assert (children[:, words["weight"]] == 0.9).all()  # words are inherited
     assert abs(children[:, 0] + children[:, 1] - 1.0).max() < 0.3
     assert 0.1 < children[:, 0].min() < children[:, 0].max() < 0.7
     assert not np.array_equal(children, np.array(search.points(4, tried)))
     assert np.array_equal(children, np.array(search.points(3, tried)))
+
+
+def test_half_of_many_trials_ask_again_what_the_first_half_took_from_its_best():
+    search, half = Search(CONTENDERS["vins"], 128), Search(CONTENDERS["vins"], 64)
+    assert search.rounds == half.rounds + 3
+    best = np.array([0.41, 0.61, 0.51, 0.31, 0.71, 0.91])
+    tried = [(1.0 - best, 0.1), (best, 0.2)]
+    for number in range(half.rounds):
+        assert np.array_equal(search.points(number, tried), half.points(number, tried))
+    points = np.array(search.points(half.rounds, tried))
+    assert len(points) == 24
+    assert ((points != best).sum(axis=1) == 1).all()  # one thing at a time
+    weights = {search.settings(point).sampler["weight"] for point in points}
+    assert weights == {"log2", "harmonic", "none"}
+    for own in (2, 3, 4):  # margin, kappa, beta: from one end of the range to the other
+        moved = points[points[:, own] != best[own], own]
+        assert len(moved) >= 7  # of 22 on the three lines
+        assert moved.min() < 0.1
+        assert moved.max() > 0.9
+    assert (points[:, :2] == best[:2]).all()  # what all share is left to the rounds that breed
+    alone = np.array(Search(CONTENDERS["uni"], 128).points(half.rounds, [(best[:2], 0.2)]))
+    assert (alone != best[:2]).any(axis=0).all()  # who has nothing of its own moves that
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 5])

@@ -12,7 +12,7 @@ from vitalrank.tuning.spaces import Choice, Dimension, Range, named_space
 Space = Mapping[str, Dimension]
 
 # The same for every sampler with MF. The library's L2 is per occurrence in a batch, so the paper's values are no guide.
-STEPS: Space = {"reg": Range(0.01, 0.15, log=True), "lr": Range(0.002, 0.016, log=True)}  # falls to nothing
+STEPS: Space = {"reg": Range(0.01, 0.15, log=True), "lr": Range(0.002, 0.03, log=True)}  # falls to nothing
 GAME_STEPS: Space = {"reg": Range(0.01, 0.15, log=True), "lr": Range(0.0015, 0.006, log=True)}
 DEEP_STEPS: Space = {"reg": Range(0.005, 0.12, log=True), "lr": Range(0.001, 0.006, log=True)}
 DEEP_TRAINING = {"batch": None}  # by the size of the log, as for MF

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import NamedTuple
 
-from vitalrank.paper.searching import Point, Search, is_better
+from vitalrank.paper.points import Point
+from vitalrank.paper.searching import Search, is_better
 from vitalrank.paper.store import Store
 from vitalrank.paper.units import Unit
 from vitalrank.tuning.results import Settings

@@ -16,7 +16,7 @@ from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.published import NDCG, published
 from vitalrank.paper.quality import FORMS, OURS, RIVALS
-from vitalrank.paper.searching import ENOUGH
+from vitalrank.paper.searching import ENOUGH, PLENTY
 
 NOTES = "notes.md"
 
@@ -34,7 +34,8 @@ _PROTOCOLS = {
     "valid": "Protocol: each user's last 20 % are the test part, the last 10 % of the rest the validation part. Every "
     "contender is tuned on valid with the same number of trials ({trials}; {costly} for CML, PRIS, SA and the softmax "
     "losses, {model_trials} for IRGAN, FPMC and MARank): half of them spread over its own space, a quarter near the "
-    "best, a quarter nearer still; of {enough} or more, the last third is bred from the best few instead. Then a "
+    "best, a quarter nearer still; of {enough} or more, the last third is bred from the best few instead. Of {plenty} "
+    "or more, that is the first half; the second changes one setting of the best at a time, then breeds again. Then a "
     "run-off between the {finalists} best, at most half of all, with {runoff_seeds} seeds each; then {seeds} seeds "
     "({model_seeds} for IRGAN, FPMC and MARank) with the winner, the best epoch by valid, test read once. A run with "
     "MF or CML has at most {epochs} epochs, its learning rate is {schedule}. LFM-W and VINS search their weight and "
@@ -80,7 +81,7 @@ def _protocol(results: Mapping[str, Data]) -> list[str]:
     settings = facts["settings"]
     logs = ", ".join(f"{name} ({log['min_user']}-core)" for name, log in facts["logs"].items())
     costly = settings.get("costly_trials") or "as many"
-    protocol = _PROTOCOLS[settings["protocol"]].format(**settings, costly=costly, enough=ENOUGH)
+    protocol = _PROTOCOLS[settings["protocol"]].format(**settings, costly=costly, enough=ENOUGH, plenty=PLENTY)
     if not facts.get("searched", True):
         protocol += " **Settings that an earlier study had found were taken from it**, not searched again."
     return [protocol, f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]

@@ -1,33 +1,38 @@
-"""Settings to try: spread over the space, then nearer to the best, then bred from the best few; alike for all."""
+"""Settings to try: spread over the space, nearer to the best, bred from the best few, on lines; alike for all."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.paper.contenders import Contender
+from vitalrank.paper.points import Point, Tried, around, children, on_lines, spread_points
 from vitalrank.training.settings import TrainConfig
 from vitalrank.tuning.plans import Plan, plan_of
 from vitalrank.tuning.results import Settings
-from vitalrank.tuning.spaces import Choice, Dimension
+from vitalrank.tuning.spaces import Choice, Dimension, Range
 
 SHARED = ("reg", "lr")
 # Each round's share of the trials that are not bred, and of the space that it looks at around the best so far.
 BOXES = ((0.5, 1.0), (0.25, 0.5), (0.25, 0.25))
 BRED = 2  # rounds that follow, each with a sixth of all trials
 ENOUGH = 48  # trials; with fewer there are too few good ones to breed from
-_PARENTS = 8
-_BEYOND = 0.25  # of the way between its parents, a child may lie past either
-_JITTER = 0.05
+PLENTY = 96  # trials; half of so many ask again what the first half took from one lucky trial
+_LINES = 0.375  # of that second half; the rest is bred
 
-Point = NDArray[np.float64]  # one share of each dimension
-Tried = Sequence[tuple[Point, float]]  # points and what came of them on valid
+
+class Round(NamedTuple):
+    """Trials that are known together."""
+
+    kind: str  # "box", "lines" or "bred"
+    trials: int
+    share: float = 1.0  # of the space, for a box
 
 
 @dataclass(frozen=True)
@@ -68,17 +73,18 @@ class Search:
         return [name for name in self._plan.knobs if name not in SHARED]
 
     @cached_property
-    def _counts(self) -> list[int]:
-        """Trials of each round; those that a share leaves over go to the first."""
-        bred = [self.trials // 6] * BRED if self.trials >= ENOUGH else []
-        rest = self.trials - sum(bred)
-        later = [int(share * rest) for share, _ in BOXES[1:]]
-        return [rest - sum(later), *later, *bred]
+    def _rounds(self) -> list[Round]:
+        first = self.trials // 2 if self.trials >= PLENTY else self.trials
+        bred = [Round("bred", first // 6)] * BRED if first >= ENOUGH else []
+        rest = first - sum(part.trials for part in bred)
+        boxes = [Round("box", int(share * rest), size) for share, size in BOXES]
+        boxes[0] = boxes[0]._replace(trials=rest - sum(part.trials for part in boxes[1:]))  # what shares leave over
+        return [*boxes, *bred, *_second_half(self.trials - first)]
 
     @property
     def rounds(self) -> int:
         """How many there are."""
-        return len(self._counts)
+        return len(self._rounds)
 
     def points(self, number: int, tried: Tried = ()) -> list[Point]:
         """The points of a round, given the trials before it that worked; without any they are spread again.
@@ -86,35 +92,42 @@ class Search:
         While they are spread, learning rate and L2 take the same turns for every contender, so that none has better
         luck with them; what is its own is spread apart from them.
         """
-        count, before = self._counts[number], sum(self._counts[:number])
-        if number >= len(BOXES) and tried:
-            return self._children(tried, count, np.random.default_rng((self.seed, number)))
+        kind, count, share = self._rounds[number]
+        before = sum(part.trials for part in self._rounds[:number])
+        if kind == "bred" and tried:
+            return children(tried, count, self._are_words, np.random.default_rng((self.seed, number)))
         rows = self._spread(before + count)[before:]  # (count, d)
-        share = BOXES[number][1] if number < len(BOXES) else 1.0
-        return list(_around(tried, share, rows)) if tried else list(rows)
+        if kind == "lines" and tried:
+            changed = on_lines(tried, count, self._few, self._lines)
+            return [*changed, *rows[len(changed) :]]  # words alone may be too few
+        return around(tried, share, rows) if tried else list(rows)
 
     def _spread(self, count: int) -> NDArray[np.float64]:
         widths = (len(SHARED), len(self._own))
         turns = [spread_points(count, width, self.seed + turn) for turn, width in enumerate(widths)]
         return np.hstack(turns)  # (count, d)
 
-    def _children(self, tried: Tried, count: int, rng: np.random.Generator) -> list[Point]:
-        """Points on the line between two of the best, or a little past them; a word is one of theirs."""
-        best = sorted(tried, key=lambda trial: -trial[1])[:_PARENTS]
-        parents = np.array([point for point, _ in best])  # (p, d)
-        pairs = [rng.choice(len(parents), 2, replace=len(parents) < 2) for _ in range(count)]
-        one, other = np.moveaxis(parents[np.array(pairs)], 1, 0)  # (count, d) each
-        ways = rng.uniform(-_BEYOND, 1 + _BEYOND, (count, 1))
-        between = one + ways * (other - one) + rng.normal(0.0, _JITTER, one.shape)
-        inherited = np.where(ways < 0.5, one, other)
-        return list(np.where(self._words, inherited, np.clip(between, 0.0, 1.0)))
+    @cached_property
+    def _dimensions(self) -> list[Dimension | None]:
+        """In the order of a point's shares; None for what is not searched."""
+        knobs = self._plan.knobs
+        return [knobs[name].dimension if name in knobs else None for name in (*SHARED, *self._own)]
 
     @cached_property
-    def _words(self) -> list[bool]:
+    def _few(self) -> list[int]:
+        """How many values those dimensions have that have no more than a few."""
+        return [len(one.values) if isinstance(one, Choice) else 0 for one in self._dimensions]
+
+    @cached_property
+    def _are_words(self) -> list[bool]:
         """Which dimensions have no order."""
-        knobs = self._plan.knobs
-        choices = [knobs[name].dimension if name in knobs else None for name in (*SHARED, *self._own)]
-        return [isinstance(one, Choice) and any(isinstance(value, str) for value in one.values) for one in choices]
+        return [isinstance(one, Choice) and any(isinstance(v, str) for v in one.values) for one in self._dimensions]
+
+    @cached_property
+    def _lines(self) -> list[int]:
+        """The ranges of its own, or the shared ones where it has none."""
+        ranges = [place for place, one in enumerate(self._dimensions) if isinstance(one, Range)]
+        return [place for place in ranges if place >= len(SHARED)] or ranges
 
     def settings(self, point: Point) -> Settings:
         """The settings at a point."""
@@ -131,31 +144,13 @@ class Search:
         return self._plan.settings(values)
 
 
-def _around(tried: Tried, share: float, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows of the unit cube moved into a box around the best, which lies inside the cube as a whole."""
-    best = max(tried, key=lambda trial: trial[1])[0]
-    return np.clip(best - share / 2, 0.0, 1.0 - share) + share * rows
-
-
-def spread_points(count: int, dimensions: int, seed: int = 0) -> NDArray[np.float64]:
-    """Points of the unit cube, evenly spread however many are taken: an additive sequence from a random start.
-
-    References
-    ----------
-    Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018.
-
-    Examples
-    --------
-    >>> spread_points(3, 2).shape, bool(np.all(spread_points(2, 2) == spread_points(3, 2)[:2]))
-    ((3, 2), True)
-    """
-    root = 2.0
-    for _ in range(60):  # of x ** (d + 1) = x + 1
-        root = (1.0 + root) ** (1.0 / (dimensions + 1))
-    steps = root ** -np.arange(1.0, dimensions + 1)  # (d,)
-    start = np.random.default_rng(seed).random(dimensions)
-    points: NDArray[np.float64] = (start + np.arange(count)[:, None] * steps) % 1.0
-    return points
+def _second_half(trials: int) -> list[Round]:
+    """One thing at a time around the best, then bred again; nothing where there are no trials for it."""
+    if not trials:
+        return []
+    lines = int(_LINES * trials)
+    bred = (trials - lines) // BRED
+    return [Round("lines", trials - BRED * bred), *[Round("bred", bred)] * BRED]
 
 
 def value_at(dimension: Dimension, share: float) -> Any:
