@@ -204,7 +204,7 @@ def _power(base: Any, exponent: Any) -> Any:
     return result
 
 
-@njit(cache=True, **INNER)
+@njit(inline="always", cache=True, **LEAN)
 def _spread(law: Any, seen: Any, user: Any, item: Any, target: Any, mass: Any) -> Any:
     """Walk the law of a proposal class by class, lightest first.
 

@@ -108,7 +108,8 @@ def take_step(
     return loss, int(vanished), int(skipped)
 
 
-@njit(nogil=True, cache=True, **LEAN)
+# What it calls stands in line: each of them compiled alone, and then again inside, took a second more.
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", **LEAN)
 def _take_part(
     part: Any, parts: Any, arrived: Any, found: Any, sums: Any, gradient: Any, rule: Any, rate: Any, ids: Any,
     weights: Any, batch: Any, tables: Any, felt: Any, users: Any, items: Any,
@@ -168,7 +169,7 @@ def _copy_query(b: Any, user: Any, table: Any, queries: Any) -> None:
         queries[b, f] = table[user, 0, f]
 
 
-@njit(cache=True, **INNER)
+@njit(inline="always", cache=True, **LEAN)
 def _load_queries(first: Any, last: Any, end: Any, table: Any, queries: Any, groups: Any) -> None:
     """Fill the queries of some users as they are about to move: their rows come from memory once."""
     for group in range(first, last):
@@ -178,7 +179,7 @@ def _load_queries(first: Any, last: Any, end: Any, table: Any, queries: Any, gro
             _copy_query(groups.order[place], groups.rows[group], table, queries)
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
+@njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
 def _move_users(
     first: Any, last: Any, end: Any, gradient: Any, rule: Any, rate: Any, ids: Any, batch: Any, tables: Any, felt: Any,
     groups: Any,
@@ -199,7 +200,7 @@ def _move_users(
         move_row(rule.optimizer, np.float32(rate), decay, gradient, values, state)
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
+@njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
 def _feel(places: Any, rule: Any, ids: Any, weights: Any, batch: Any, items: Any, felt: Any) -> None:
     """Losses and pulls of some rows of the batch."""
     _score_all(places, ids, batch, items, felt.pulls)
@@ -225,7 +226,7 @@ def _score_all(places: Any, ids: Any, batch: Any, items: Any, pulls: Any) -> Non
             pulls[b, 1 + c] = _score(batch.queries, b, items, max(ids[b, c], 0))
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
+@njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
 def _move_items(
     begin: Any, end: Any, gradient: Any, rule: Any, rate: Any, batch: Any, tables: Any, felt: Any, groups: Any
 ) -> None:
@@ -253,14 +254,14 @@ def _is_drawn(ids: Any, b: Any) -> Any:
     return False
 
 
-@njit(cache=True, **INNER)
+@njit(inline="always", cache=True, **LEAN)
 def _group_users(batch: Any, ids: Any, groups: Any) -> Any:
     for b in range(len(ids)):
         groups.touched[b] = batch.users[b] if _is_drawn(ids, b) else -1
     return group_places(groups, len(ids))
 
 
-@njit(cache=True, **INNER)
+@njit(inline="always", cache=True, **LEAN)
 def _group_items(batch: Any, ids: Any, groups: Any) -> Any:
     width = ids.shape[1] + 1
     for b in range(len(ids)):
