@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,12 +27,15 @@ PLENTY = 96  # trials; half of so many ask again what the first half took from o
 _LINES = 0.375  # of that second half; the rest is bred
 
 
-class Round(NamedTuple):
-    """Trials that are known together."""
+# What was tried, a point of its own for each trial, random numbers -> the points of a round.
+Finder = Callable[[Tried, NDArray[np.float64], np.random.Generator], list[Point]]
 
-    kind: str  # "box", "lines" or "bred"
+
+class Round(NamedTuple):
+    """Trials that are known together, and how to find them from those before."""
+
     trials: int
-    share: float = 1.0  # of the space, for a box
+    find: Finder
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,17 @@ class Search:
     @cached_property
     def _rounds(self) -> list[Round]:
         first = self.trials // 2 if self.trials >= PLENTY else self.trials
-        bred = [Round("bred", first // 6)] * BRED if first >= ENOUGH else []
+        bred = [Round(first // 6, self._breed)] * BRED if first >= ENOUGH else []
         rest = first - sum(part.trials for part in bred)
-        boxes = [Round("box", int(share * rest), size) for share, size in BOXES]
+        boxes = [Round(int(share * rest), _box(size)) for share, size in BOXES]
         boxes[0] = boxes[0]._replace(trials=rest - sum(part.trials for part in boxes[1:]))  # what shares leave over
-        return [*boxes, *bred, *_second_half(self.trials - first)]
+        return [*boxes, *bred, *self._second_half(self.trials - first)]
+
+    def _second_half(self, trials: int) -> list[Round]:
+        """One thing at a time around the best, then bred again; nothing where there are no trials for it."""
+        bred = int((1.0 - _LINES) * trials) // BRED
+        lines = Round(trials - BRED * bred, self._change_one)
+        return [lines, *[Round(bred, self._breed)] * BRED] if trials else []
 
     @property
     def rounds(self) -> int:
@@ -92,15 +101,17 @@ class Search:
         While they are spread, learning rate and L2 take the same turns for every contender, so that none has better
         luck with them; what is its own is spread apart from them.
         """
-        kind, count, share = self._rounds[number]
+        trials, find = self._rounds[number]
         before = sum(part.trials for part in self._rounds[:number])
-        if kind == "bred" and tried:
-            return children(tried, count, self._are_words, np.random.default_rng((self.seed, number)))
-        rows = self._spread(before + count)[before:]  # (count, d)
-        if kind == "lines" and tried:
-            changed = on_lines(tried, count, self._few, self._lines)
-            return [*changed, *rows[len(changed) :]]  # words alone may be too few
-        return around(tried, share, rows) if tried else list(rows)
+        rows = self._spread(before + trials)[before:]  # (trials, d)
+        return find(tried, rows, np.random.default_rng((self.seed, number))) if tried else list(rows)
+
+    def _change_one(self, tried: Tried, rows: NDArray[np.float64], rng: np.random.Generator) -> list[Point]:
+        changed = on_lines(tried, len(rows), self._few, self._lines)
+        return [*changed, *rows[len(changed) :]]  # words alone may be too few
+
+    def _breed(self, tried: Tried, rows: NDArray[np.float64], rng: np.random.Generator) -> list[Point]:
+        return children(tried, len(rows), self._are_words, rng)
 
     def _spread(self, count: int) -> NDArray[np.float64]:
         widths = (len(SHARED), len(self._own))
@@ -144,13 +155,9 @@ class Search:
         return self._plan.settings(values)
 
 
-def _second_half(trials: int) -> list[Round]:
-    """One thing at a time around the best, then bred again; nothing where there are no trials for it."""
-    if not trials:
-        return []
-    lines = int(_LINES * trials)
-    bred = (trials - lines) // BRED
-    return [Round("lines", trials - BRED * bred), *[Round("bred", bred)] * BRED]
+def _box(share: float) -> Finder:
+    """Look at a share of the space around the best."""
+    return lambda tried, rows, rng: around(tried, share, rows)
 
 
 def value_at(dimension: Dimension, share: float) -> Any:
