@@ -24,7 +24,10 @@ TINY = StudySettings(
     buffer_seeds=1, variation_seeds=1, long_epochs=10, timed_epochs=2,
 )  # fmt: skip
 LOG = "little"
-NAMES = ("itemknn", "uni", "pop", "cml", "sa", "irgan", "dns", "lfm-w", "vins", "dns-top", "softmax", "vins-log2")
+NAMES = (
+    "itemknn", "uni", "pop", "cml", "sa", "irgan", "dns", "lfm-w", "vins", "dns-top", "softmax", "vins-log2",
+    "lfm-w-harmonic",
+)  # fmt: skip
 
 
 def source_in(folder: Path) -> Source:
@@ -121,7 +124,7 @@ def test_table_2_ranks_by_its_means(data):
     assert [table["best_baseline"], table["second_baseline"]] == baselines[:2]
     assert table["ours_against"].keys() == set(NAMES) - {"vins"}
     assert table["forms_against"].keys() == {"vins-log2"}
-    assert table["forms_against"]["vins-log2"].keys() == {"lfm-w", "dns"}
+    assert table["forms_against"]["vins-log2"].keys() == {"lfm-w", "lfm-w-harmonic", "dns"}
     for one, against in {"vins": table["ours_against"], **table["forms_against"]}.items():
         ours = table["rows"][one]["metrics"]["ndcg@10"]["mean"]
         for name, found in against.items():

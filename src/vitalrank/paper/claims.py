@@ -73,6 +73,12 @@ CLAIMS = (
     Claim("5.3", "LFM-W and VINS outperform all other samplers (NDCG@10).", "table2", checks.top_two),
     Claim("5.3", "VINS is better than LFM-W (paper: 2 to 10 %).", "table2", checks.against("lfm-w")),
     Claim(
+        "5.3",
+        "VINS is better than LFM-W with WARP's weight, as published.",
+        "table2",
+        checks.against("lfm-w-harmonic"),
+    ),
+    Claim(
         "5.3", "VINS is better than the best baseline (paper: 2 to 10 %).", "table2", checks.against("best_baseline")
     ),
     Claim(
@@ -81,7 +87,7 @@ CLAIMS = (
         "table2",
         checks.against("dns"),
     ),
-    Claim("5.3", "VINS finds a violator in fewer tries than LFM-W.", "table3", checks.fewer_tries),
+    Claim("5.3", "Late in training VINS finds a violator in fewer tries than LFM-W.", "table3", checks.fewer_tries),
     Claim("5.3", "LFM-W needs over ten times the time of static sampling.", "table4", checks.dear),
     Claim("abstract, 5.3", "VINS saves over 30 % of LFM-W's training time.", "table4", checks.time_saved(0.3)),
     Claim("5.3", "A buffer of 64 is enough for VINS and not for LFM-W.", "table5", checks.small_buffer),
