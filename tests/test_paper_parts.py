@@ -183,7 +183,7 @@ def test_when_time_is_over_nothing_is_begun_and_the_rest_is_done_later(tmp_path,
 def test_a_half_finished_study_can_be_shown(tmp_path, source):
     lab = lab_in(tmp_path, source, budget_seconds=0.0)
     for experiment in find_experiments("all"):
-        shown = experiment.run(lab)
+        shown = experiment.collect(lab)
         assert "|" in experiment.markdown(shown)
         json.dumps(shown)
 
@@ -291,9 +291,9 @@ def test_the_command_says_what_is_left_undone(command, source, tmp_path, seconds
 def test_the_command_it_tells_has_what_changes_results():
     study = StudySettings.quick(seeds=3, workers=9, trial_epochs=4)
     logs, tuned = [Path("far/away/a.tsv"), Path("b.tsv")], Path("far/away/table2.json")
-    told = paper._command("all", logs, "uni,vins", tuned, True, study)
+    told = paper._command("all", logs, "uni,vins", {"tuned": tuned, "earlier": None}, True, study)
     what = "--data a.tsv --data b.tsv --quick --contenders uni,vins --tuned table2.json"
-    assert told == f"vitalrank paper all {what} --set seeds=3 --set trial_epochs=4"
+    assert told == f"vitalrank paper all {what} --seeds 3 --set trial_epochs=4"
 
 
 @pytest.mark.parametrize(
@@ -303,6 +303,8 @@ def test_the_command_it_tells_has_what_changes_results():
         (["table1", "--contenders", "uni,magic"], "magic"),
         (["table1", "--set", "size=3"], "size"),
         (["table1", "--protocol", "best"], "best"),
+        (["table1", "--set", "device=tpu"], "tpu"),
+        (["table1", "--set", "measured_on=tpu"], "tpu"),
     ],
 )
 def test_mistakes_are_told(command, source, tmp_path, arguments, word):

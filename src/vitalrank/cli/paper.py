@@ -44,6 +44,9 @@ def paper(
         Path | None,
         typer.Option(metavar="TABLE2.JSON", help="Take the settings found there; search only what is not in it."),
     ] = None,
+    earlier: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Take rows that this study lacks from an earlier one; marked.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="SETTING=VALUE", help="Of the study: dim=32, model_trials=2, ...; repeatable."),
@@ -63,7 +66,6 @@ def paper(
     on where it was stopped.
     """
     from vitalrank.cli.choices import print_json
-    from vitalrank.devices import resolve
     from vitalrank.paper.known import read_known
     from vitalrank.paper.lab import Lab
     from vitalrank.paper.logs import Source
@@ -74,7 +76,7 @@ def paper(
     given = {
         "seeds": seeds, "trials": trials, "epochs": epochs, "patience": patience, "valid_every": valid_every,
         "protocol": protocol, "workers": workers, "timed_workers": timed_workers, "budget_seconds": budget_seconds,
-        "run_seconds": run_seconds, "device": resolve(device),
+        "run_seconds": run_seconds, "device": device,
     }  # fmt: skip
     experiments = find_experiments(name)
     sources = [replace(Source.of(path, min_user, min_item), path=str(_file(path))) for path in data]
@@ -83,7 +85,8 @@ def paper(
     known = {} if tuned is None else read_known(tuned, names)
     with _follower(quiet=json) as tell:
         lab = Lab(sources, study, Store(work or out / "units"), names, tell, known)
-        files, is_finished = run_paper(experiments, lab, out, _command(name, data, contenders, tuned, quick, study))
+        command = _command(name, data, contenders, {"tuned": tuned, "earlier": earlier}, quick, study)
+        files, is_finished = run_paper(experiments, lab, out, command, earlier)
     if json:
         print_json({"out": str(out), "files": [path.name for path in files], "finished": is_finished})
     else:
@@ -111,7 +114,10 @@ def _file(place: Path) -> Path:
 
 
 def _study(quick: bool, given: dict[str, Any], written: list[str]) -> Any:
+    from inspect import signature
+
     from vitalrank.cli.choices import make
+    from vitalrank.devices import resolve
     from vitalrank.paper.settings import StudySettings
 
     whole = StudySettings.quick(**given) if quick else StudySettings(**given)
@@ -119,14 +125,10 @@ def _study(quick: bool, given: dict[str, Any], written: list[str]) -> Any:
     def changed(**changes: Any) -> StudySettings:
         return replace(whole, **changes)
 
-    changed.__signature__ = _signature(StudySettings)  # type: ignore[attr-defined]
-    return make(changed, "a study", written)
-
-
-def _signature(kind: Any) -> Any:
-    from inspect import signature
-
-    return signature(kind)
+    changed.__signature__ = signature(StudySettings)  # type: ignore[attr-defined]
+    study = make(changed, "a study", written)
+    measured = None if study.measured_on is None else resolve(study.measured_on)
+    return replace(study, device=resolve(study.device), measured_on=measured)
 
 
 def _contenders(names: str | None) -> tuple[str, ...]:
@@ -142,7 +144,9 @@ def _contenders(names: str | None) -> tuple[str, ...]:
     return chosen
 
 
-def _command(name: str, data: list[Path], contenders: str | None, tuned: Path | None, quick: bool, study: Any) -> str:
+def _command(
+    name: str, data: list[Path], contenders: str | None, taken: dict[str, Path | None], quick: bool, study: Any
+) -> str:
     """What repeats the study, without places on this machine or its size."""
     from dataclasses import asdict
 
@@ -152,8 +156,15 @@ def _command(name: str, data: list[Path], contenders: str | None, tuned: Path | 
     changed = {key: value for key, value in asdict(study).items() if key not in MACHINE and value != usual[key]}
     parts = [f"vitalrank paper {name}", *(f"--data {path.name}" for path in data), *(["--quick"] if quick else [])]
     parts += [f"--contenders {contenders}"] if contenders else []
-    parts += [f"--tuned {tuned.name}"] if tuned else []
-    return " ".join([*parts, *(f"--set {key}={value}" for key, value in changed.items())])
+    parts += [f"--{option} {path.name}" for option, path in taken.items() if path]
+    return " ".join([*parts, *(_written(key, value) for key, value in changed.items())])
+
+
+def _written(key: str, value: Any) -> str:
+    """A setting of the study as it is typed: most have no option of their own."""
+    from inspect import signature
+
+    return f"--{key.replace('_', '-')} {value}" if key in signature(paper).parameters else f"--set {key}={value}"
 
 
 @contextmanager

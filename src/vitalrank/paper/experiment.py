@@ -38,12 +38,6 @@ class Experiment:
     plan: Callable[[Lab], list[Goal]] = nothing
     timed: Callable[[Lab], list[Goal]] = nothing
 
-    def run(self, lab: Lab) -> Data:
-        """Run what is missing and collect the data."""
-        lab.achieve(self.plan(lab))
-        lab.achieve_timed(self.timed(lab))
-        return self.collect(lab)
-
 
 def mean_and_spread(values: Sequence[float]) -> Data | None:
     """Mean, standard deviation over runs (None for one run) and number of runs; None without any.

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS
+from vitalrank.paper.earlier import label_of, mark_of
 from vitalrank.paper.experiment import Data
 
 _WIDE, _HIGH = 4.2, 2.6  # inches of a panel
@@ -130,7 +131,7 @@ def _imbalance(data: Data, side: str, label: str) -> Figure:
     def panel(axis: Any, log: Data) -> None:
         for name, found in log.items():
             wide, style = (2.0, "-") if name in ("vins", "uni") else (1.0, "--" if CONTENDERS[name].beyond else "-")
-            axis.plot(found["epoch"], found[side], style, color=_colour(name), label=found["label"], linewidth=wide)
+            axis.plot(found["epoch"], found[side], style, color=_colour(name), label=label_of(found), linewidth=wide)
         axis.set_yscale("log")
         _log_axis(axis.yaxis)
         axis.set_xlabel("epoch", fontsize=8)
@@ -146,7 +147,7 @@ def scores(data: Data) -> Figure:
         order = log["order"][::-1]
         metrics = [log["rows"][name]["metrics"]["ndcg@10"] for name in order]
         axis.barh(
-            [log["rows"][name]["label"] for name in order], [found["mean"] for found in metrics],
+            [label_of(log["rows"][name]) for name in order], [found["mean"] for found in metrics],
             xerr=[found["sd"] or 0.0 for found in metrics], color=[_bar_colour(name) for name in order],
             error_kw={"lw": 1},
         )  # fmt: skip
@@ -173,7 +174,7 @@ def seconds_per_epoch(data: Data) -> Figure:
 
     def panel(axis: Any, log: Data) -> None:
         shown = {name: row for name, row in log.items() if row["relative"] is not None}
-        labels = [row["label"] for row in shown.values()][::-1]
+        labels = [label_of(row) for row in shown.values()][::-1]
         times = [row["relative"] for row in shown.values()][::-1]
         axis.barh(labels, times, color=[_bar_colour(name) for name in shown][::-1])
         axis.set_xlabel("seconds of an epoch, Uni = 1", fontsize=8)
@@ -226,7 +227,7 @@ def _by_model(data: Data, quantity: str, label: str, log_scale: bool = False) ->
                 yerr=[found["sd"] or 0.0 for _, found in there], color=_colour(name), label=CONTENDERS[name].label,
                 error_kw={"lw": 1},
             )  # fmt: skip
-        labels = [MODEL_LABELS[model] for model in models]
+        labels = [MODEL_LABELS[model] + mark_of(next(iter(log[model].values()))) for model in models]
         axis.set_xticks([x + 0.4 - wide / 2 for x in range(len(models))], labels)
         axis.set_ylabel(label, fontsize=8)
         if log_scale:

@@ -7,6 +7,7 @@ from typing import Any
 
 from vitalrank.comparing.tables import p_text, seconds_text
 from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS
+from vitalrank.paper.earlier import label_of, mark_of
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.published import NDCG, RELATIVE_TIME, STANDS_FOR, STATISTICS, TRIES, published
 
@@ -101,15 +102,15 @@ def scores(data: Data) -> str:
     later = [name for name in names if CONTENDERS[name].beyond]
     if later:
         rows = [[CONTENDERS[name].label, *_score_cells(logs, name)] for name in later]
-        tables += ["Beyond the paper, tuned and run the same way:", pipe_table(header, rows)]
+        tables += ["Beyond the paper, tuned and run likewise:", pipe_table(header, rows)]
     return "\n\n".join([*tables, *_chosen_settings(logs, names)])
 
 
 _PLACES = (("the best baseline", "best_baseline"), ("the second", "second_baseline"))
 _SCORE_NOTE = (
-    "**Bold**: best of these by its mean; _italic_: best baseline; `*`: second. Mean ± standard deviation over seeds. "
-    "p: paired t-test over users on NDCG@10, each user's value the mean over seeds, adjusted by Holm's method for the "
-    "number of contenders. †: a run was cut at the time limit for one run."
+    "**Bold**: best of these by its mean; _italic_: best baseline of this study; `*`: second. Mean ± standard "
+    "deviation over seeds. p: paired t-test over users on NDCG@10, each user's value the mean over seeds, adjusted by "
+    "Holm's method for the number of contenders. †: a run was cut at the time limit for one run."
 )
 
 
@@ -122,7 +123,7 @@ def _score_cells(logs: Data, name: str) -> list[str]:
             if row is None or row["metrics"] is None:
                 cells.append(GAP)
                 continue
-            text = spread_text(row["metrics"][metric]) + ("†" if row["cut"] else "")
+            text = spread_text(row["metrics"][metric]) + ("†" if row["cut"] else "") + mark_of(row)
             if metric == "ndcg@10" and paper and name == paper[0]:
                 text = f"**{text}**"
             elif metric == "ndcg@10" and name == log["best_baseline"]:
@@ -158,7 +159,7 @@ def _chosen_settings(logs: Data, names: Sequence[str]) -> list[str]:
                 continue
             chosen = ", ".join(f"{key} {value}" for key, value in row["settings"].items() if key != "dim")
             rows.append([
-                row["label"], chosen, str(row["trials"]), spread_text(row["valid"]), _plain(row["best_epoch"]),
+                label_of(row), chosen, str(row["trials"]), spread_text(row["valid"]), _plain(row["best_epoch"]),
                 _plain(row["tries"]),
             ])  # fmt: skip
         if rows:
@@ -206,7 +207,7 @@ def imbalance_by_epoch(data: Data) -> str:
     for name, log in data["logs"].items():
         for found in log.values():
             ends = [f"{found[side][-1]:.3g}" for side in ("max", "min")]
-            rows.append([name, found["label"], str(found["epoch"][-1]), *ends, f"{found['never'][-1]:.1%}"])
+            rows.append([name, label_of(found), str(found["epoch"][-1]), *ends, f"{found['never'][-1]:.1%}"])
     header = ["log", "sampler", "epoch", "largest imbalance", "smallest", "items never a negative in the epoch"]
     return pipe_table(header, rows)
 
@@ -220,14 +221,14 @@ def seconds_per_epoch(data: Data) -> str:
             row = found.get(name)
             theirs = published(RELATIVE_TIME, log).get(name)
             times = "" if row is None or row["relative"] is None else f" ({row['relative']:.2f}x)"
-            cells.append(GAP if row is None else seconds_text(row["seconds"]) + times)
+            cells.append(GAP if row is None else seconds_text(row["seconds"]) + times + mark_of(row))
             cells.append(GAP if theirs is None else f"{theirs:.2f}x")
         if any(cell != GAP for cell in cells[::2]):
             rows.append([CONTENDERS[name].label, *cells])
     header = ["sampler", *(text for log in data["logs"] for text in (f"{log}, seconds", "paper"))]
     note = (
         f"Seconds: mean of the first {data['epochs']} epochs but one, {data['workers']} run(s) side by side, with "
-        "tuned settings."
+        "tuned settings. A multiple is of Uniform's seconds in the same study."
     )
     return f"{pipe_table(header, rows)}\n\n{note}"
 
@@ -250,9 +251,9 @@ def by_model(data: Data) -> str:
     for name, log in data["logs"].items():
         for model, samplers in log.items():
             for found in samplers.values():
-                seconds = seconds_text(found["seconds"]["mean"])
+                times = [seconds_text(found[spent]["mean"]) for spent in ("seconds", "training_seconds")]
                 rows.append([
-                    name, MODEL_LABELS[model], found["label"], seconds, seconds_text(found["training_seconds"]["mean"]),
+                    name, MODEL_LABELS[model], label_of(found), *times,
                     spread_text(found["f1@10"]), spread_text(found["ndcg@10"]),
                 ])  # fmt: skip
     return pipe_table(["log", "model", "sampler", "seconds an epoch", "of training", "F1@10", "NDCG@10"], rows)

@@ -55,17 +55,37 @@ def scores(lab: Lab) -> Data:
 def _scores(lab: Lab, source: Source) -> Data:
     runs = {contender.name: lab.outcomes(source, contender) for contender in lab.chosen}
     rows = {name: _row(lab, source, CONTENDERS[name], found) for name, found in runs.items()}
-    finished = {name: found for name, found in runs.items() if found and rows[name]["valid"] is not None}
+    placed = standings(rows)
+    finished = {name: found for name, found in runs.items() if name in placed["order"]}
+    return {
+        "rows": rows,
+        **placed,
+        "ours_against": _against(OURS, finished),
+        "forms_against": {name: _against(name, _only(finished, name)) for name in FORMS if name in finished},
+    }
+
+
+def standings(rows: Mapping[str, Data]) -> Data:
+    """The order of the rows that are finished, on test and on valid, and the best two baselines of the paper.
+
+    Examples
+    --------
+    >>> rows = {
+    ...     name: {"metrics": {"ndcg@10": {"mean": value}}, "valid": {"mean": value}}
+    ...     for name, value in [("uni", 0.1), ("dns", 0.3), ("vins", 0.2)]
+    ... }
+    >>> found = standings(rows)
+    >>> found["order"], found["best_baseline"], found["second_baseline"]
+    (['dns', 'vins', 'uni'], 'dns', 'uni')
+    """
+    finished = [name for name, row in rows.items() if row["metrics"] and row["valid"]]
     order = sorted(finished, key=lambda name: -rows[name]["metrics"][RANKED_BY]["mean"])
     baselines = [name for name in order if not CONTENDERS[name].beyond and name != OURS]
     return {
-        "rows": rows,
         "order": order,
         "order_on_valid": sorted(finished, key=lambda name: -rows[name]["valid"]["mean"]),
         "best_baseline": baselines[0] if baselines else None,
         "second_baseline": baselines[1] if len(baselines) > 1 else None,
-        "ours_against": _against(OURS, finished),
-        "forms_against": {name: _against(name, _only(finished, name)) for name in FORMS if name in finished},
     }
 
 

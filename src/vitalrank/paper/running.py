@@ -6,18 +6,22 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vitalrank.comparing.outcomes import write_text
 from vitalrank.comparing.planning import surroundings
 from vitalrank.errors import StorageError
 from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.earlier import earlier_note, fill_in
 from vitalrank.paper.experiment import Data, Experiment, nothing
 from vitalrank.paper.lab import Lab
 from vitalrank.paper.logs import filtered
 from vitalrank.paper.page import write_page
 from vitalrank.paper.registry import EXPERIMENTS
 from vitalrank.paper.settings import MACHINE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _PIXELS = {"figure3"}  # too many points for a drawing of lines
 
@@ -29,7 +33,9 @@ class Report(NamedTuple):
     is_finished: bool
 
 
-def run_paper(experiments: Sequence[Experiment], lab: Lab, out: Path, command: str = "") -> Report:
+def run_paper(
+    experiments: Sequence[Experiment], lab: Lab, out: Path, command: str = "", earlier: Path | None = None
+) -> Report:
     """Run experiments and write them to a folder, with a page on every claim of the paper that they bear on.
 
     Parameters
@@ -42,12 +48,15 @@ def run_paper(experiments: Sequence[Experiment], lab: Lab, out: Path, command: s
         The folder; what other experiments left there stays and is told of on the page.
     command
         What a reader would type to repeat it.
+    earlier
+        A folder of an earlier study: rows that this one lacks are taken from it, and marked.
 
     Returns
     -------
     Report
         What was written; unfinished if time ran out or a run failed.
     """
+    past = {} if earlier is None else _read_past(earlier)
     share = 1.0 if all(experiment.timed is nothing for experiment in experiments) else 1.0 - lab.settings.timed_share
     all_run = lab.achieve([goal for experiment in experiments for goal in experiment.plan(lab)], share)
     all_timed = lab.achieve_timed([goal for experiment in experiments for goal in experiment.timed(lab)])
@@ -55,7 +64,8 @@ def run_paper(experiments: Sequence[Experiment], lab: Lab, out: Path, command: s
     written = []
     for experiment in experiments:
         data = {"experiment": experiment.name, "title": experiment.title, **experiment.collect(lab), "facts": facts}
-        written += write_experiment(experiment, data, out)
+        filled = fill_in(data, past[experiment.name]) if experiment.name in past else data
+        written += write_experiment(experiment, filled, out)
     return Report([*written, write_page(read_all(out), out / "index.md")], all_run and all_timed)
 
 
@@ -82,28 +92,40 @@ def facts_of(lab: Lab, command: str) -> Data:
 
 def write_experiment(experiment: Experiment, data: Data, out: Path) -> list[Path]:
     """Data, table and figure of one experiment."""
-    place = out / experiment.name
-    table, raw = place.with_suffix(".md"), place.with_suffix(".json")
-    picture = _write_figure(experiment, data, place)
-    shown = "" if picture is None else f"![{experiment.title}]({picture.name})\n\n"
-    text = f"# {experiment.title}\n\n{shown}{experiment.markdown(data)}\n\n{_footer(data)}"
-    write_text(table, text)
+    table, raw = (out / f"{experiment.name}.{kind}" for kind in ("md", "json"))
+    written = [table, raw]
+    drawn = _picture(experiment, data)
+    if experiment.draw is not None and drawn is not None:
+        written.append(_save(experiment.draw(data), out / drawn))
+    write_text(table, page_of(experiment, data))
     write_text(raw, json.dumps(data, indent=1))
-    return [table, raw, *([] if picture is None else [picture])]
+    return written
 
 
-def _write_figure(experiment: Experiment, data: Data, place: Path) -> Path | None:
+def page_of(experiment: Experiment, data: Data) -> str:
+    """An experiment's page: its picture, its tables, and what made them."""
+    drawn = _picture(experiment, data)
+    shown = "" if drawn is None else f"![{experiment.title}]({drawn})"
+    parts = [f"# {experiment.title}", shown, experiment.markdown(data), earlier_note(data), _footer(data)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _picture(experiment: Experiment, data: Data) -> str | None:
+    """The file of its picture, if it has one."""
     if experiment.draw is None or not any(data["logs"].values()):
         return None
-    path = place.with_suffix(".png" if experiment.name in _PIXELS else ".svg")
+    return f"{experiment.name}.{'png' if experiment.name in _PIXELS else 'svg'}"
+
+
+def _save(figure: Figure, path: Path) -> Path:
     import matplotlib
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Fixed ids and no date: the same data give the same file.
-        with matplotlib.rc_context({"svg.hashsalt": experiment.name}):
+        with matplotlib.rc_context({"svg.hashsalt": path.stem}):
             dateless = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-            experiment.draw(data).savefig(path, dpi=110, metadata=dateless)
+            figure.savefig(path, dpi=110, metadata=dateless)
     except OSError as error:
         raise StorageError(f"{path}: cannot be written ({error}); choose another folder.") from error
     return path
@@ -115,6 +137,13 @@ def _footer(data: Data) -> str:
     versions = ", ".join(f"{name} {value}" for name, value in facts["versions"].items())
     machine = ", ".join(f"{name} {value}" for name, value in facts["machine"].items())
     return f"`{facts['command']}`\n\nSettings: {settings}.\nVersions: {versions}; {machine}.\n"
+
+
+def _read_past(folder: Path) -> dict[str, Data]:
+    past = read_all(folder)
+    if not past:
+        raise StorageError(f"{folder}: no data of an earlier study; give the folder with its table2.json and others.")
+    return past
 
 
 def read_all(out: Path) -> dict[str, Data]:
