@@ -1,7 +1,7 @@
 # make demo   set up and run the demo           make test   set up, then lint, types and tests
 # make bench  run every benchmark               make docs   build the pages into site/
 # make test-gpu  the kernels on a real GPU      make cover  tests with coverage, slower
-# make clean  forget the environment
+# make clean  forget the environment and what was compiled
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -55,5 +55,5 @@ bench: $(VENV)/.dev
 	@for script in read evaluate samplers mf fit; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .coverage
+	rm -rf $(VENV) site .cache .mypy_cache .pytest_cache .ruff_cache .coverage
 	find . -name __pycache__ -prune -exec rm -rf {} +
