@@ -286,10 +286,39 @@ def test_fpmc_and_marank_learn_the_planted_order_and_mf_does_not(planted):
     assert min(hits["FPMC"], hits["MARank"]) > 0.5
 
 
-def test_fold_in_follows_the_last_item_of_the_history(planted):
+HISTORY = np.array([4, 7, 1, 9, 12, 30, 8, 22])  # oldest first
+
+
+def trained(model, train):
+    return model.fit(train, vr.Uniform(), epochs=2, lr=0.01, batch=512, threads=1)
+
+
+def test_the_basket_of_someone_new_is_the_mean_of_their_last_items(planted):
+    model = trained(vr.FPMC(dim=16, length=3), planted[0])
+    baskets = model.network.baskets.weight.detach().numpy()
+    np.testing.assert_allclose(model.query_of(HISTORY)[16:], baskets[HISTORY[-3:]].mean(0), rtol=1e-5)
+
+
+def test_the_context_of_someone_new_is_their_last_items(planted):
+    """The user's own half, which all items of a history move, is taken as it is."""
+    model = trained(vr.MARank(dim=16, length=3), planted[0])
+    query = model.query_of(HISTORY)
+    own = torch.from_numpy(query[None, :16])
+
+    def context(items):
+        with torch.no_grad():
+            return model.network.query(own, torch.from_numpy(items[None]))[0, 16:].numpy()
+
+    np.testing.assert_allclose(query[16:], context(HISTORY[-3:]), rtol=1e-5)
+    for place in range(-3, 0):  # each of them counts
+        other = HISTORY.copy()
+        other[place] = 50
+        assert not np.allclose(query[16:], context(other[-3:]), rtol=1e-3)
+
+
+@pytest.mark.parametrize("make", [vr.FPMC, vr.MARank])
+def test_who_comes_with_a_history_in_another_order_gets_other_items(planted, make):
     train, _ = planted
-    for model in (vr.FPMC(dim=16), vr.MARank(dim=16)):
-        model.fit(train, vr.Uniform(), epochs=4, lr=0.01, reg=1e-3, batch=512, threads=1)
-        items = train.item_ids[train.items[: train.indptr[1]]]
-        forth = model.fold_in(items, n=5)[0].tolist()
-        assert forth != model.fold_in(items[::-1], n=5)[0].tolist()
+    model = trained(make(dim=16), train)
+    items = train.item_ids[train.items[: train.indptr[1]]]
+    assert model.fold_in(items, n=5)[0].tolist() != model.fold_in(items[::-1], n=5)[0].tolist()
