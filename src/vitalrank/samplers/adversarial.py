@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from vitalrank.checks import check_positive
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
-
-_CELLS = 1 << 24  # scores held at once
+from vitalrank.samplers.whole_pool import drawn_of_all, scored_blocks
 
 
 @dataclass(frozen=True)
@@ -56,23 +54,8 @@ class BoundProposed(BoundSampler):
         arrays = batch.arrays
         ids = arrays.full((len(batch), batch.k), -1, np.int64)
         log_q = arrays.full(tuple(ids.shape), 0.0, np.float32)
-        block = max(1, _CELLS // max(len(self.pool), 1))
-        for start in range(0, len(batch) if len(self.pool) else 0, block):
-            self._fill(batch, slice(start, min(start + block, len(batch))), ids, log_q)
-        looked = arrays.xp.where(ids[:, 0] >= 0, len(self.pool), 0)
-        weights, _ = arrays.drawn(ids, each=1)
-        return Draw(ids, weights, arrays.cast(looked, np.int32), log_q)
-
-    def _fill(self, batch: Batch, part: slice, ids: Any, log_q: Any) -> None:
-        """Draw for some rows of the batch."""
-        arrays, pool = batch.arrays, batch.arrays.hold(self.pool)
-        rows = np.arange(part.start, part.stop)
-        if batch.scorer is None:
-            queries, table = batch.vectors(self.settings)
-            scores = arrays.full((len(rows), len(pool)), 0.0, np.float32)
-            arrays.kernels.score_all(queries[part], table, pool, scores)
-        else:
-            scores = batch.scorer(rows, np.tile(self.pool, (len(rows), 1)))
-        counter = batch.counter._replace(rows=batch.counter.rows[part])
-        temperature, seen, users = self.settings.temperature, arrays.hold(self.seen), batch.users[part]
-        arrays.kernels.draw_softmax(scores, temperature, pool, seen, counter, users, ids[part], log_q[part])
+        temperature, pool, seen = self.settings.temperature, arrays.hold(self.pool), arrays.hold(self.seen)
+        for part, counter, scores in scored_blocks(batch, self.pool):
+            users = batch.users[part]
+            arrays.kernels.draw_softmax(scores, temperature, pool, seen, counter, users, ids[part], log_q[part])
+        return Draw(ids, *drawn_of_all(batch, self.pool, ids), log_q)

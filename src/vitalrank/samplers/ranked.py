@@ -14,8 +14,7 @@ from vitalrank.kernels import cpu
 from vitalrank.samplers.arrays import Arrays
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
 from vitalrank.samplers.renewing import Renewing, written_over
-
-_CELLS = 1 << 24  # scores of one block of the exact variant
+from vitalrank.samplers.whole_pool import drawn_of_all, scored_blocks
 
 
 @dataclass(frozen=True)
@@ -72,24 +71,12 @@ class BoundExactRank(BoundSampler):
         return float(self.settings.rho * max(len(self.pool), 1))
 
     def _draw(self, batch: Batch) -> Draw:
-        ids = batch.arrays.full((len(batch), batch.k), -1, np.int64)
-        if len(self.pool):
-            block = max(1, _CELLS // len(self.pool))
-            for start in range(0, len(batch), block):
-                self._fill(batch, slice(start, min(start + block, len(batch))), ids)
-        weights, _ = batch.arrays.drawn(ids, each=1)
-        looked = batch.arrays.xp.where(ids[:, 0] >= 0, len(self.pool), 0)
-        return Draw(ids, weights, batch.arrays.cast(looked, np.int32))
-
-    def _fill(self, batch: Batch, part: slice, ids: Any) -> None:
-        """Draw for some rows of the batch."""
         arrays = batch.arrays
-        rows = np.arange(part.start, part.stop)
-        pool = arrays.hold(self.pool)
-        scores = batch.score(arrays.xp.tile(pool, (len(rows), 1)), rows)  # (R, m)
-        counter = batch.counter._replace(rows=batch.counter.rows[part])
-        seen = arrays.hold(self.seen)
-        arrays.kernels.pick_open_rank(scores, pool, self.scale, seen, counter, batch.users[part], ids[part])
+        ids = arrays.full((len(batch), batch.k), -1, np.int64)
+        pool, seen = arrays.hold(self.pool), arrays.hold(self.seen)
+        for part, counter, scores in scored_blocks(batch, self.pool):
+            arrays.kernels.pick_open_rank(scores, pool, self.scale, seen, counter, batch.users[part], ids[part])
+        return Draw(ids, *drawn_of_all(batch, self.pool, ids))
 
 
 class BoundRanked(Renewing, BoundExactRank):
