@@ -7,19 +7,18 @@ fixed order, so it depends on neither panels nor threads.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numba import njit, prange
 
 from vitalrank.kernels.cpu.heap import clear, sink_root, sort_best_first
+from vitalrank.memory import large_zeros
 
 PANEL = 528  # items per panel: an odd number of cache lines, so that rows do not fall on each other in the cache
 ROWS = 4  # users scored together
 STEP = 4  # coordinates added per pass over a panel
 _CHUNK = 128  # users per task: each panel is read once per chunk
-_LINE = 64  # bytes of a cache line
 _STRETCH = 64  # scores tested together once a panel is known to hold something
 
 
@@ -150,10 +149,13 @@ def mark_hits(items: Any, users: Any, indptr: Any, wanted: Any, hits: Any) -> No
 
 
 def pack(item_table: Any) -> Any:
-    """The item table as panels (panels, d rounded up to STEP, PANEL), zeros where there is no item."""
+    """The item table as panels (panels, d rounded up to STEP, PANEL), zeros where there is no item.
+
+    Panels begin on a cache line: vectors that straddle two lines take nearly twice as long.
+    """
     n_items, dim = item_table.shape
     count = (n_items + PANEL - 1) // PANEL
-    panels = _aligned_zeros((count, rounded_up(dim, STEP), PANEL))
+    panels = large_zeros((count, rounded_up(dim, STEP), PANEL), np.float32)
     for number in range(count):
         block = item_table[number * PANEL : (number + 1) * PANEL]  # (PANEL, d)
         panels[number, :dim, : len(block)] = block.T
@@ -162,15 +164,7 @@ def pack(item_table: Any) -> Any:
 
 def work_tiles(rows: int) -> Any:
     """Room for the scores of ``rows`` users, as :func:`top_by_dot` wants it."""
-    return _aligned_zeros((rounded_up(rows, _CHUNK) // _CHUNK, ROWS, PANEL))
-
-
-def _aligned_zeros(shape: tuple[int, ...]) -> Any:
-    """Float32 zeros that begin on a cache line: vectors that straddle two lines take nearly twice as long."""
-    size = math.prod(shape) * 4
-    raw = np.zeros(size + _LINE, np.uint8)
-    offset = -raw.ctypes.data % _LINE
-    return raw[offset : offset + size].view(np.float32).reshape(shape)
+    return large_zeros((rounded_up(rows, _CHUNK) // _CHUNK, ROWS, PANEL), np.float32)
 
 
 def rounded_up(number: int, step: int) -> int:
