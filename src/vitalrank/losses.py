@@ -10,6 +10,8 @@ import numpy as np
 
 from vitalrank.errors import SettingError
 
+VANISHED = 0.01  # a positive for whose negatives all the loss has a smaller slope, weights aside, no longer teaches
+
 
 def bpr(pos: Any, neg: Any, weights: Any = None) -> Any:
     """Logistic loss of pairs: mean over positives of ``sum_j w_j * -ln sigma(s_i - s_j)``.

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from vitalrank.devices import enough_memory
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.moves import step_size
+from vitalrank.losses import VANISHED
 from vitalrank.memory import kept_for_reuse
 from vitalrank.models.contexts import Histories
 from vitalrank.models.graphs import capture
@@ -30,7 +31,6 @@ from vitalrank.training.history import Totals
 from vitalrank.training.settings import TrainConfig
 
 Array = NDArray[Any]
-_VANISHED = 0.01  # a positive whose pairs all pull less than this no longer teaches
 _OWN_SLOPE = ("cross_entropy", "softmax")  # losses in which a positive's slope stands for itself
 _READ_EVERY = {"cpu": 1, "cuda": 50}  # steps between two looks at the sums, for each of which the host waits
 _STEPS_BEFORE_CAPTURE = 3
@@ -212,7 +212,7 @@ class TorchEngine:
         parts = {
             "loss": loss,
             "start_loss": self._loss(level[:, 0], level[:, 1:], draw.weights) * len(scores),
-            "vanished": (self._strongest(scores) < _VANISHED).sum(),
+            "vanished": (self._strongest(scores) < VANISHED).sum(),
             "tries": draw.tries.sum(),
         }
         self._sums.add(parts if draw.violated is None else {**parts, "violated": draw.violated.sum()})

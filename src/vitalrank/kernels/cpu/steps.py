@@ -20,8 +20,8 @@ from vitalrank.kernels.cpu.parts import in_parts, meet, share_of, threads_for, w
 from vitalrank.kernels.cpu.proposing import FAST
 from vitalrank.kernels.cpu.pulls import Rule, pull_row
 from vitalrank.kernels.rng import INNER, LEAN
+from vitalrank.losses import VANISHED
 
-VANISHED = 0.01  # a positive whose pairs all pull less than this no longer teaches
 _ROWS = 64  # rows worked on together: few enough to stay in the cache
 _COST = 4  # of a positive, in units of 0.1 us
 _AHEAD = 4  # rows asked for before they are needed

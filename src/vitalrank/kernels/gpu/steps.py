@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels.cpu import steps as cpu
+from vitalrank import losses
 from vitalrank.kernels.cpu.pulls import Rule
 from vitalrank.kernels.gpu.batches import Batch, Log, Now, rate_of, step_of
 from vitalrank.kernels.gpu.felt import DRAWN, VANISHED, VIOLATED, Felt
@@ -18,7 +18,7 @@ from vitalrank.kernels.gpu.moves import Tables, move_rows
 from vitalrank.kernels.gpu.pulls import pull_row
 from vitalrank.kernels.gpu.sums import Sums, add, claim, home_of, is_claimed, is_shared, note_shared, take
 
-FAINT = tl.constexpr(cpu.VANISHED)
+FAINT = tl.constexpr(losses.VANISHED)
 # Tiles, chosen by measurement at 64 columns.
 _CELLS = 2048  # numbers of a tile of negatives
 _CLAIM_CELLS = 32
