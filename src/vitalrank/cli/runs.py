@@ -94,13 +94,13 @@ class _Job:
 def _job(ctx: typer.Context, name: str, sampler: str | None, settings: list[str]) -> _Job:
     from vitalrank.cli.choices import make, sampler_for, split_settings
     from vitalrank.errors import SettingError
-    from vitalrank.models import model_class
+    from vitalrank.models import is_trained, model_class
 
     kind = model_class(name)
     shape, law = split_settings(settings, kind)
     model = make(kind, name, shape)
     given = options.training_of(ctx, given=True)
-    if not hasattr(kind, "build"):
+    if not is_trained(kind):
         flags = [flag for flag in (*options.FIELDS, "sampler", *options.STEPS) if options.is_given(ctx, flag)]
         if flags or law:
             raise SettingError(f"{name} has no steps and no sampler; leave out {_typed(flags, law)}.")

@@ -116,6 +116,7 @@ def _space(
     """The ranges that were given, or a named space without what is fixed, or both."""
     from vitalrank.cli.choices import pairs
     from vitalrank.errors import SettingError
+    from vitalrank.models import is_trained
     from vitalrank.training.trainer import default_sampler
     from vitalrank.tuning import named_space
     from vitalrank.tuning.plans import sampler_name
@@ -130,7 +131,7 @@ def _space(
     if ranges and ctx.params["space"] is None:
         return own
     made = make()
-    if law is None and hasattr(made, "build"):
+    if law is None and is_trained(made):
         law = default_sampler(made, TrainConfig())
     named = named_space(ctx.params["space"] or "paper", model, None if law is None else sampler_name(law))
     return {**{name: one for name, one in named.items() if name not in typed}, **own}

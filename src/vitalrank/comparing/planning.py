@@ -13,6 +13,7 @@ from typing import Any
 from vitalrank import __version__
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
+from vitalrank.models import is_trained
 from vitalrank.samplers import Sampler
 from vitalrank.training.settings import TrainConfig
 
@@ -38,7 +39,7 @@ def entries_of(samplers: Mapping[str, Sampler], models: Mapping[str, Callable[[]
     >>> [entry.label for entry in entries_of({"uni": vr.Uniform(), "vins": vr.VINS()}, models)]
     ['mf uni', 'mf vins', 'popular']
     """
-    trained = [name for name, make in models.items() if _is_trained(make())]
+    trained = [name for name, make in models.items() if is_trained(make())]
     entries = []
     for name, make in models.items():
         if name not in trained:
@@ -102,10 +103,6 @@ def fitting(config: TrainConfig, model: Any, fixed: Collection[str] = ()) -> Tra
     usual = TrainConfig()
     untouched = {name: value for name, value in own.items() if getattr(config, name) == getattr(usual, name)}
     return replace(config, **untouched)
-
-
-def _is_trained(model: Any) -> bool:
-    return hasattr(model, "build")
 
 
 def seeds_of(seeds: int | Sequence[int]) -> list[int]:

@@ -25,7 +25,7 @@ _HOMES = {
 }
 _BASES = {"Recommender": "base", "DotRecommender": "base"}
 
-__all__ = [*_HOMES, *_BASES, "load", "model_class", "model_names"]
+__all__ = [*_HOMES, *_BASES, "is_trained", "load", "model_class", "model_names"]
 
 
 def model_names() -> list[str]:
@@ -52,6 +52,17 @@ def model_class(name: str) -> type[Recommender]:
             found: type[Recommender] = getattr(_module(module, known), known)
             return found
     raise SettingError(f"unknown model {name!r}; choose one of {', '.join(_HOMES)}.")
+
+
+def is_trained(model: Any) -> bool:
+    """Whether a model, or its class, is trained step by step with a sampler.
+
+    Examples
+    --------
+    >>> is_trained(model_class("mf")), is_trained(model_class("mostpopular"))
+    (True, False)
+    """
+    return hasattr(model, "build")
 
 
 def load(path: str | os.PathLike[str]) -> Recommender:

@@ -10,7 +10,7 @@ from typing import Any
 
 from vitalrank.comparing.planning import fitting
 from vitalrank.errors import SettingError
-from vitalrank.models import model_class, model_names
+from vitalrank.models import is_trained, model_class, model_names
 from vitalrank.samplers import SAMPLERS, Sampler, find_sampler
 from vitalrank.training.settings import TrainConfig
 from vitalrank.training.trainer import default_sampler
@@ -98,7 +98,7 @@ def plan_of(
     base = make()
     if isinstance(sampler, str):
         sampler = find_sampler(sampler)()
-    if not hasattr(base, "build"):
+    if not is_trained(base):
         if sampler is not None:
             raise SettingError(f"{type(base).__name__} has no steps and no sampler; leave out the sampler.")
         law = None
