@@ -128,20 +128,6 @@ def read_folder(path: str | os.PathLike[str]) -> Saved:
     return Saved(_without_own_keys(meta), tensors, ids)
 
 
-def read_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The ``meta`` of a folder alone, without its arrays.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.mkdtemp() + "/a"
-    >>> write_folder(folder, {"class": "Toy"}, {"table": np.eye(2, dtype=np.float32)})
-    >>> read_meta(folder)
-    {'class': 'Toy'}
-    """
-    return _without_own_keys(_read_meta(_readable(Path(path))))
-
-
 def is_saved(path: str | os.PathLike[str]) -> bool:
     """Whether ``read_folder`` has something to read at ``path``.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vitalrank.errors import DataError, SettingError
 from vitalrank.evaluation.ranking import check_same_ids, top_blocks
 from vitalrank.evaluation.results import COVERAGE, Evaluation, Groups, Lists, PerUser, mean_of, parts_of
-from vitalrank.evaluation.significance import Comparison, compare, percentile_interval, resampled_means
+from vitalrank.evaluation.significance import percentile_interval, resampled_means
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.ranking import mark_hits
 from vitalrank.metrics import ADDITIVE, METRICS, harmonic_mean
@@ -19,8 +19,6 @@ from vitalrank.threads import limited
 
 if TYPE_CHECKING:
     from vitalrank.models.base import Recommender
-
-__all__ = ["Comparison", "Evaluation", "compare", "evaluate"]
 
 DEGREE_BANDS = {"<10": 0, "10-20": 10, "20-50": 20, "50-100": 50, ">=100": 100}  # name -> lowest degree
 POPULARITY_BANDS = ("head", "middle", "tail")

@@ -59,8 +59,6 @@ class SA(Sampler):
     temperature: float = 1.0
 
     detach = True
-    clusters = 0
-    proposal = "uniform"
 
     def __post_init__(self) -> None:
         check_count("candidates", self.candidates)
