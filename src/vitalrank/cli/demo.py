@@ -54,14 +54,25 @@ def demo(
     json: options.Json = False,
 ) -> None:
     """Train matrix factorization with five samplers on a made-up log, tell what came out, and draw it."""
-    import vitalrank as vr
-    from vitalrank.cli.choices import print_json
-    from vitalrank.comparing import run_comparison
-    from vitalrank.comparing.tables import flat
     from vitalrank.report import write_report
-    from vitalrank.samplers import find_sampler
 
     console = Console(quiet=json)
+    folder = Path(tempfile.mkdtemp(prefix="vitalrank-demo-")) if out is None else out
+    results = _train(console, seed, epochs, folder)
+    page = write_report(results, folder / "report.html", title="The vitalrank demo: five negative samplers on one log")
+    best = folder / "runs" / f"{results.rows[0].label}-seed{seed}"
+    if json:
+        _print_json(results, page, best)
+    else:
+        _tell(console, results, page, best)
+
+
+def _train(console: Console, seed: int, epochs: int, folder: Path) -> Results:
+    """Say what is going to happen, and do it."""
+    import vitalrank as vr
+    from vitalrank.comparing import run_comparison
+    from vitalrank.samplers import find_sampler
+
     log = vr.datasets.synthetic(users=2000, items=1500, interactions=60_000, seed=seed)
     size = f"{log.n_users:,} users, {log.n_items:,} items, {len(log):,} interactions"
     console.print(f"A log with planted tastes and a long tail: {size}.", highlight=False)
@@ -69,23 +80,28 @@ def demo(
     console.print(
         "The very first run also compiles its kernels, which takes longer than all the training.\n", style="dim"
     )
-    folder = Path(tempfile.mkdtemp(prefix="vitalrank-demo-")) if out is None else out
     config = vr.TrainConfig(epochs=epochs, patience=epochs)
     samplers = {name: find_sampler(name)() for name in NAMES}
     with _table(console, [Line(name) for name in NAMES]) as follow:
-        results = run_comparison(
+        return run_comparison(
             log, samplers, {"mf": lambda: vr.MF(dim=32)}, seeds=[seed], config=config, out=folder, keep_models=True,
             follow=follow,
         )  # fmt: skip
-    page = write_report(results, folder / "report.html", title="The vitalrank demo: five negative samplers on one log")
-    best = results.rows[0].label
-    model = folder / "runs" / f"{best}-seed{seed}"
-    learned = lessons(results)
-    if json:
-        ranking = [flat(row) for row in results.rows]
-        print_json({"report": str(page.resolve()), "model": str(model), "ranking": ranking, "lessons": learned})
-    _recommend(console, vr.load(model), best)
-    for sentence in learned:
+
+
+def _print_json(results: Results, page: Path, model: Path) -> None:
+    from vitalrank.cli.choices import print_json
+    from vitalrank.comparing.tables import flat
+
+    ranking = [flat(row) for row in results.rows]
+    print_json({"report": str(page.resolve()), "model": str(model), "ranking": ranking, "lessons": lessons(results)})
+
+
+def _tell(console: Console, results: Results, page: Path, model: Path) -> None:
+    import vitalrank as vr
+
+    _recommend(console, vr.load(model), results.rows[0].label)
+    for sentence in lessons(results):
         console.print(sentence, highlight=False)
     console.print(f"\nThe page with all of it: {page.resolve()}", soft_wrap=True, highlight=False)
     console.print(f"One run more closely: vitalrank inspect {model}", soft_wrap=True, highlight=False)
