@@ -1,5 +1,5 @@
 # make demo   set up and run the demo           make test   set up, then lint, types and tests
-# make bench  run every benchmark               make docs   build the pages into site/
+# make bench  benchmarks that need no data      make docs   build the pages into site/
 # make test-gpu  the kernels on a real GPU      make cover  tests with coverage, slower
 # make clean  forget the environment and what was compiled
 PYTHON ?= python3

@@ -38,8 +38,8 @@ def machine() -> dict[str, Any]:
 
 
 def save(name: str, result: dict[str, Any]) -> None:
-    """Keep the numbers beside the script."""
-    text = json.dumps({"machine": machine(), **result}, indent=1)
+    """Keep the numbers beside the script, with the machine and the date."""
+    text = json.dumps({"machine": machine(), "date": time.strftime("%Y-%m-%d"), **result}, indent=1)
     (HERE / f"{name}.json").write_text(text + "\n")
 
 

@@ -15,7 +15,6 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +106,7 @@ def main() -> None:
     parser.add_argument("--logs", default="ml-100k,amazon-games,yelp")
     parser.add_argument("--no-peers", action="store_true")
     arguments = parser.parse_args()
-    saved: dict[str, object] = {"date": time.strftime("%Y-%m-%d"), "batch": BATCH, "cores": CORES}
+    saved: dict[str, object] = {"batch": BATCH, "cores": CORES}
     logs = arguments.logs.split(",")
     for log in logs:
         train = parts(arguments.data, log)[0]

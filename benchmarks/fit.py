@@ -75,7 +75,7 @@ def memory() -> dict[str, float]:
 
 
 def main() -> None:
-    result: dict[str, Any] = {"dim": DIM, "date": time.strftime("%Y-%m-%d"), "start": starts(), "memory": memory()}
+    result: dict[str, Any] = {"dim": DIM, "start": starts(), "memory": memory()}
     print(json.dumps(result, indent=1), flush=True)
     save("fit", result)
 

@@ -15,7 +15,6 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +153,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"{'seconds per epoch, dim 64':28s}{'':12s}{'/ implicit':>10s}{'tries':>8s}")
     python = None if arguments.no_peers else peers_python(["implicit", "cornac", "lightfm-next"])
-    saved: dict[str, Any] = {"shape": SHAPE, "dim": DIM, "date": time.strftime("%Y-%m-%d")}
+    saved: dict[str, Any] = {"shape": SHAPE, "dim": DIM}
     saved["epoch"] = beside_peers(python)
     saved["ratios"] = ratios(saved["epoch"]) if python else {}
     saved["peers"] = peer_versions(python) if python else {}
