@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine's name, logs, saved numbers, a venv for the peers."""
+"""What the benchmarks share: the machine's name, logs, tuned settings, saved numbers, a venv for the peers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ import numba
 import numpy as np
 
 import vitalrank as vr
+from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.samplers import Sampler
 
 HERE = Path(__file__).parent
+STUDY = HERE.parent / "docs" / "paper" / "table2.json"
 CORE = {"steam": 5, "amazon-games": 5, "lastfm": 5}  # least rows of a user and of an item; else 10
 YELP = {"users": 113_917, "items": 93_850, "positives": 3_181_432}
 
@@ -59,6 +63,20 @@ def parts(folder: str | Path, name: str) -> tuple[vr.Interactions, ...]:
     """Train, valid and test of a real log: k-core on both sides, each user's last 20 %, the last 10 % of the rest."""
     core = CORE.get(name, 10)
     return vr.read(Path(folder) / f"{name}.tsv.gz").k_core(core, core).split_last(0.2, valid=0.1)
+
+
+@cache
+def study() -> dict[str, Any]:
+    """Table 2 of ``docs/paper``, with the settings found for every contender."""
+    found: dict[str, Any] = json.loads(STUDY.read_text(encoding="utf-8"))
+    return found
+
+
+def tuned(log: str, contender: str) -> tuple[Sampler, dict[str, float]]:
+    """A sampler and its steps as the study found them on a log."""
+    found = dict(study()["logs"][log]["rows"][contender]["settings"])
+    steps = {name: found.pop(name) for name in ("reg", "lr")}
+    return replace(CONTENDERS[contender].sampler, **found), steps
 
 
 def best_seconds(action: Callable[[], Any], repeats: int = 3) -> float:
