@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,25 +13,25 @@ from vitalrank.errors import SettingError
 
 def check_beta(beta: float) -> None:
     """The decay of the degree."""
-    if not (_is_number(beta) and 0.0 <= beta <= 1.0):
+    if not (is_number(beta) and 0.0 <= beta <= 1.0):
         raise SettingError(f"beta is {beta!r}; it must be from 0 (uniform) to 1 (by degree).")
 
 
-def check_count(name: str, value: int | None, least: int = 1) -> None:
+def check_count(name: str, value: Any, least: int = 1) -> None:
     """A number of candidates, shots, steps."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
 
 
 def check_positive(name: str, value: float) -> None:
     """A ratio, a temperature."""
-    if not (_is_number(value) and value > 0):
+    if not (is_number(value) and value > 0):
         raise SettingError(f"{name} is {value!r}; it must be a number above 0.")
 
 
 def check_number(name: str, value: float, least: float = -math.inf) -> None:
     """A margin, or a weight that is at least 0."""
-    if not (_is_number(value) and value >= least):
+    if not (is_number(value) and value >= least):
         bound = "" if least == -math.inf else f" of at least {least:g}"
         raise SettingError(f"{name} is {value!r}; it must be a number{bound}.")
 
@@ -55,7 +56,7 @@ def check_whole(name: str, value: Any, least: int, limit: int) -> None:
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
-    """A checked count as Python's own number; NumPy's are taken too, which JSON does not hold.
+    """A checked count as Python's own number.
 
     Examples
     --------
@@ -64,23 +65,42 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     ...
     vitalrank.errors.SettingError: dim is 2.7; it must be a whole number of at least 1.
     """
-    own: int = value if isinstance(value, bool) or not isinstance(value, Integral) else int(value)
-    check_count(name, own, least)
-    return own
+    check_count(name, value, least)
+    return int(value)
 
 
 def real(name: str, value: Any, least: float = -math.inf) -> float:
-    """A checked number as Python's own; NumPy's are taken too.
+    """A checked number as Python's own.
 
     Examples
     --------
     >>> real("shrinkage", 10, least=0)
     10.0
     """
-    own: float = value if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    check_number(name, own, least)
-    return own
+    check_number(name, value, least)
+    return float(value)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def own(value: Any) -> Any:
+    """A number of NumPy as Python's own, which JSON holds and ``repr`` tells plainly; anything else as it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> own(np.int64(8)), own(np.float32(0.5)), own("log2")
+    (8, 0.5, 'log2')
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def own_numbers(settings: Any) -> None:
+    """The same for every field of a frozen dataclass, in its ``__post_init__``."""
+    for field in fields(settings):
+        object.__setattr__(settings, field.name, own(getattr(settings, field.name)))
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number, Python's or NumPy's; True and False are none."""
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)

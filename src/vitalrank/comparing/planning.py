@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from typing import Any
 
 from vitalrank import __version__
+from vitalrank.checks import own, whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models import is_trained
@@ -68,7 +69,7 @@ def facts_of(log: Interactions, config: TrainConfig, test: float, valid: float, 
             "interactions": len(log),
             "fingerprint": log.fingerprint,
         },
-        "split": {"test": test, "valid": valid},
+        "split": {"test": own(test), "valid": own(valid)},
         "training": training,
         "seeds": list(seeds),
         **surroundings(),
@@ -107,7 +108,8 @@ def fitting(config: TrainConfig, model: Any, fixed: Collection[str] = ()) -> Tra
 
 def seeds_of(seeds: int | Sequence[int]) -> list[int]:
     """How many, or which, as a list."""
-    chosen = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    listed = seeds if isinstance(seeds, Iterable) else range(whole("seeds", seeds, least=0))
+    chosen = [whole("seed", seed, least=0) for seed in listed]
     if not chosen or len(set(chosen)) < len(chosen):
         raise SettingError(f"seeds={seeds!r}: give at least one, each once.")
     return chosen

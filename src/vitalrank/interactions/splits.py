@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.checks import check_count, is_number
 from vitalrank.errors import SettingError
 
 Rows = NDArray[np.int64]
@@ -15,8 +16,7 @@ Rows = NDArray[np.int64]
 def core_rows(users: NDArray[Any], items: NDArray[Any], min_user: int, min_item: int) -> Rows | None:
     """Positions of the largest part in which all users and items keep that many rows; None when that is every row."""
     for name, least in (("user", min_user), ("item", min_item)):
-        if isinstance(least, bool) or not isinstance(least, int | np.integer) or least < 0:
-            raise SettingError(f"k_core({name}={least!r}): give a whole number, 0 or more.")
+        check_count(f"k_core's {name}", least, least=0)
     kept: Rows | None = None
     while True:
         weak_users = np.bincount(users) < min_user
@@ -37,7 +37,7 @@ def held_out(degree: Rows, fraction: float, valid: float | None) -> tuple[Rows, 
     user keeps one training row.
     """
     for name, share in (("fraction", fraction), ("valid", 0.0 if valid is None else valid)):
-        if not 0 <= share < 1:
+        if not (is_number(share) and 0 <= share < 1):
             raise SettingError(f"split_last({name}={share!r}): give a number from 0 to below 1.")
     # 0.2 * 35 is 7.000000000000001 in floats; the nudge makes it the 7 that was meant.
     test = np.minimum(np.ceil(degree * fraction - 1e-9).astype(np.int64), degree - 1)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vitalrank.checks import check_positive, whole
+from vitalrank.checks import check_positive, own, whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
@@ -128,7 +128,7 @@ class TorchRecommender(OwnModel, TorchModel):
         if (encoder is None) != (item_table is None):
             raise SettingError("TorchRecommender needs both an encoder and an item_table.")
         if encoder is not None and item_table is not None:
-            self._network = OwnNetwork(encoder, item_table, self.length, clip)
+            self._network = OwnNetwork(encoder, item_table, self.length, self.clip)
 
     def attach(
         self, encoder: nn.Module | None = None, item_table: ItemTable | None = None, *, score: nn.Module | None = None
@@ -231,7 +231,7 @@ class TorchScorer(OwnModel):
     def __init__(self, score: nn.Module, *, clip: float | None = 5.0) -> None:
         super().__init__()
         self.clip = _checked(clip)
-        self._network = ScoreNetwork(score, clip)
+        self._network = ScoreNetwork(score, self.clip)
 
     def settings(self) -> dict[str, Any]:
         return {"clip": self.clip}
@@ -291,4 +291,5 @@ def _as_embedding(vectors: nn.Parameter) -> nn.Embedding:
 def _checked(clip: float | None) -> float | None:
     if clip is not None:
         check_positive("clip", clip)
-    return clip
+    checked: float | None = own(clip)
+    return checked

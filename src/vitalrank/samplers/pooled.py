@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_count, check_positive
+from vitalrank.checks import check_count, check_positive, own_numbers
 from vitalrank.errors import SettingError
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
 from vitalrank.samplers.catalogue import uniform_law
@@ -44,6 +44,7 @@ class DNS(Sampler):
     top: int = 1
 
     def __post_init__(self) -> None:
+        own_numbers(self)
         check_count("candidates", self.candidates)
         check_count("top", self.top)
         if self.top > self.candidates:
@@ -84,6 +85,7 @@ class LFMD(Sampler):
     rho: float = 0.1
 
     def __post_init__(self) -> None:
+        own_numbers(self)
         check_count("candidates", self.candidates)
         check_positive("rho", self.rho)
 
@@ -153,6 +155,7 @@ class CML(Sampler):
     margin: float = 1.5
 
     def __post_init__(self) -> None:
+        own_numbers(self)
         check_count("candidates", self.candidates)
         check_positive("margin", self.margin)
 

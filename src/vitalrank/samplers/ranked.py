@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_bool, check_count, check_positive
+from vitalrank.checks import check_bool, check_count, check_positive, own_numbers
 from vitalrank.kernels import cpu
 from vitalrank.samplers.arrays import Arrays
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
@@ -51,6 +51,7 @@ class AOBPR(Sampler):
     exact: bool = False
 
     def __post_init__(self) -> None:
+        own_numbers(self)
         check_positive("rho", self.rho)
         if self.refresh is not None:
             check_count("refresh", self.refresh)

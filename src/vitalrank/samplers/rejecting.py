@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_beta, check_count, check_number
+from vitalrank.checks import check_beta, check_count, check_number, own_numbers
 from vitalrank.kernels import cpu
 from vitalrank.kernels.laws import Law
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
@@ -64,6 +64,7 @@ class VINS(Sampler):
     weight: str = "log2"
 
     def __post_init__(self) -> None:
+        own_numbers(self)
         check_beta(self.beta)
         check_count("kappa", self.kappa)
         check_number("margin", self.margin)
@@ -111,6 +112,7 @@ class LFMW(Sampler):
     shots = None
 
     def __post_init__(self) -> None:
+        own_numbers(self)
         check_count("kappa", self.kappa)
         check_number("margin", self.margin)
         object.__setattr__(self, "weight", weight_name(self.weight))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vitalrank.checks import check_beta
+from vitalrank.checks import check_beta, own_numbers
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share
 from vitalrank.samplers.catalogue import degree_weights, weighted_law
 
@@ -39,6 +39,7 @@ class Popularity(Sampler):
     beta: float = 0.75
 
     def __post_init__(self) -> None:
+        own_numbers(self)
         check_beta(self.beta)
 
     def _bound(self) -> type[BoundSampler]:

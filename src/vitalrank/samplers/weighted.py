@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_bool, check_choice, check_count, check_number
+from vitalrank.checks import check_bool, check_choice, check_count, check_number, own_numbers
 from vitalrank.errors import SettingError
 from vitalrank.samplers.arrays import Arrays
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share
@@ -61,6 +61,7 @@ class SA(Sampler):
     detach = True
 
     def __post_init__(self) -> None:
+        own_numbers(self)
         check_count("candidates", self.candidates)
         check_number("temperature", self.temperature, least=0)
 
@@ -125,6 +126,7 @@ class PRIS(Sampler):
     detach: bool = False
 
     def __post_init__(self) -> None:
+        own_numbers(self)
         check_count("candidates", self.candidates)
         check_count("clusters", self.clusters, least=0)
         if self.refresh is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.checkpoint import Saved, is_saved, read_folder, write_folder
+from vitalrank.checks import check_count, is_number
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.models.base import Recommender
 from vitalrank.training.history import History
@@ -183,8 +184,8 @@ def run_folder(
     path: str | os.PathLike[str], identity: dict[str, Any], epochs: int | None, seconds: float | None
 ) -> RunFolder:
     """A checked ``RunFolder``."""
-    if epochs is not None and epochs < 1:
-        raise SettingError(f"checkpoint_epochs is {epochs!r}; it must be at least 1, or None.")
-    if seconds is not None and not seconds >= 0:
+    if epochs is not None:
+        check_count("checkpoint_epochs", epochs)
+    if seconds is not None and seconds != np.inf and not (is_number(seconds) and seconds >= 0):
         raise SettingError(f"checkpoint_seconds is {seconds!r}; it must be at least 0, or None.")
     return RunFolder(Path(path), identity, epochs, seconds)

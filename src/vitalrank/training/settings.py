@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from vitalrank.checks import check_choice, check_number, check_positive, whole
+from vitalrank.checks import check_choice, check_count, check_number, check_positive, own_numbers
 from vitalrank.errors import SettingError
 from vitalrank.training.schedules import SCHEDULES
 
@@ -77,24 +77,21 @@ class TrainConfig:
     def __post_init__(self) -> None:
         from vitalrank.losses import find_loss  # here, so that reading the defaults does not load NumPy
 
+        own_numbers(self)
         find_loss(self.loss)
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("schedule", self.schedule, SCHEDULES)
         for name in ("epochs", "negatives", "valid_every"):
-            self._make_whole(name, least=1)
+            check_count(name, getattr(self, name))
         for name in ("batch", "patience", "threads"):
             if getattr(self, name) is not None:
-                self._make_whole(name, least=1)
-        self._make_whole("seed", least=0)
+                check_count(name, getattr(self, name))
+        check_count("seed", self.seed, least=0)
         check_positive("lr", self.lr)
         check_positive("margin", self.margin)
         check_number("reg", self.reg, least=0)
         self.measure()
-
-    def _make_whole(self, name: str, least: int) -> None:
-        """Python's own whole number in place of NumPy's, which JSON and torch do not take."""
-        object.__setattr__(self, name, whole(name, getattr(self, name), least))
 
     def evaluations_without_gain(self) -> int | None:
         """How many stop the training; None never does.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from vitalrank.checks import whole
 from vitalrank.comparing.planning import fitting
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
@@ -83,16 +84,18 @@ def tune(
     (4, ['beta'])
     """
     config = config or TrainConfig()
-    _check(trials, workers, seed, valid)
+    trials, workers, seed = whole("trials", trials), whole("workers", workers), whole("seed", seed, least=0)
+    if len(valid) == 0:
+        raise SettingError("the validation log is empty; hold out a larger share.")
     plan = plan_of(model, sampler, space, config, fixed)
     name = study or "-".join(filter(None, (plan.model_name, plan.sampler_name)))
     grid = studies.grid_of(plan)
-    whole = 0 < len(grid) <= trials
+    is_whole = 0 < len(grid) <= trials
     distributions = {key: studies.distribution_of(knob.dimension) for key, knob in plan.knobs.items()}
-    order = studies.Order(distributions, grid, whole, plan.start(), seed, workers)
+    order = studies.Order(distributions, grid, is_whole, plan.start(), seed, workers)
     with studies.quiet():
         opened = studies.open_study(storage, name, order, pruner, _facts(plan, train, valid, seed))
-        enough = len(grid) if whole else trials
+        enough = len(grid) if is_whole else trials
         search = Search(plan, train, valid, opened, distributions, enough, bool(grid), follow)
         search.go(workers)
     return search.result()
@@ -111,11 +114,3 @@ def _facts(plan: Plan, train: Interactions, valid: Interactions, seed: int) -> M
         "search seed": seed,
         **training,
     }
-
-
-def _check(trials: int, workers: int, seed: int, valid: Interactions) -> None:
-    for name, value, least in (("trials", trials, 1), ("workers", workers, 1), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
-    if len(valid) == 0:
-        raise SettingError("the validation log is empty; hold out a larger share.")

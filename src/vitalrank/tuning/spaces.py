@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vitalrank.checks import own, own_numbers
 from vitalrank.errors import SettingError
 
 
@@ -27,6 +28,7 @@ class Range:
     log: bool = False
 
     def __post_init__(self) -> None:
+        own_numbers(self)
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise SettingError(f"{self.low!r}..{self.high!r} is not a range; give two numbers, the lower one first.")
         if self.log and self.low <= 0:
@@ -52,6 +54,7 @@ class Choice:
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(map(own, self.values)))
         if not self.values or any(isinstance(value, (list, tuple, dict)) for value in self.values):
             raise SettingError(f"{self.values!r} is not a choice; give at least one number or word.")
         if len(set(map(repr, self.values))) < len(self.values):
