@@ -172,6 +172,13 @@ def test_popularity_band_holds_a_third_of_the_interactions():
     assert popularity_band(vr.Interactions.from_arrays(users, items)).tolist() == [0, 1, 1, 2, 2, 2]
 
 
+def test_lengths_may_be_numbers_of_numpy(split):
+    train, _, test = split
+    model = vr.MostPopular().fit(train)
+    assert dict(vr.evaluate(model, test, at=np.int64(10))) == dict(vr.evaluate(model, test, at=10))
+    assert list(vr.evaluate(model, test, at=np.array([20, 5]))) == list(vr.evaluate(model, test, at=(5, 20)))
+
+
 def test_bootstrap_interval_of_many_users_is_the_normal_one():
     values = np.random.default_rng(0).normal(1, 2, (500, 1))
     low, high = percentile_interval(resampled_means(values, rounds=4000, seed=0))
@@ -261,7 +268,12 @@ def test_only_metrics_and_tests_that_exist_can_be_compared(two_results):
         ({"by": "age"}, "by='age'.*degree, popularity"),
         ({"metrics": ["auc"]}, "unknown metric 'auc'"),
         ({"threads": 0}, "threads is 0"),
+        ({"at": "10"}, "at='10'"),
+        ({"at": (5.5,)}, r"at=\(5.5,\)"),
+        ({"at": True}, "at=True"),
         ({"bootstrap": 1}, "bootstrap=1"),
+        ({"bootstrap": 2.5}, r"bootstrap=2\.5"),
+        ({"threads": 1.5}, r"threads is 1\.5"),
     ],
 )
 def test_wrong_settings_are_named(split, arguments, message):

@@ -81,7 +81,12 @@ def test_no_users_give_no_rows(popular):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"n": 0}, "n=0"), ({"unknown": "guess"}, "unknown='guess'"), ({"threads": 0}, "threads is 0")],
+    [
+        ({"n": 0}, "n=0"),
+        ({"n": 2.5}, r"n=2\.5"),
+        ({"unknown": "guess"}, "unknown='guess'"),
+        ({"threads": 0}, "threads is 0"),
+    ],
 )
 def test_wrong_settings_are_named(popular, arguments, message):
     with pytest.raises(vr.SettingError, match=message):

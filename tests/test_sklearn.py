@@ -62,3 +62,10 @@ def test_wrong_settings(settings, part):
     with pytest.raises(SettingError, match=part):
         model.set_params(**settings)
     assert model.dim == 4
+
+
+@pytest.mark.parametrize("metric", ["ndcg", "@10", "ndcg@ten", "ndcg@0"])
+def test_a_score_needs_a_metric_and_a_length(parts, metric):
+    model = vr.MostPopular().fit(parts[0])
+    with pytest.raises(SettingError, match="write it like 'ndcg@10'"):
+        model.score(parts[1], metric)

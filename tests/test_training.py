@@ -342,11 +342,18 @@ def test_a_new_run_does_not_overwrite_an_old_one(tmp_path):
         ({"patience": 0}, "patience is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"metric": "ndcg"}, "metric 'ndcg' is not a name and a length"),
+        ({"metric": "ndcg@010"}, "metric 'ndcg@010' is not a name and a length"),
     ],
 )
 def test_wrong_settings_are_named(settings, words):
     with pytest.raises(SettingError, match=words):
         TrainConfig(**settings)
+
+
+@pytest.mark.parametrize("sampler", ["vins", vr.VINS, vr.VINS().bind(LOG), 3])
+def test_what_is_no_unbound_sampler_is_refused(sampler):
+    with pytest.raises(SettingError, match=r"sampler is .*such as VINS\(\)"):
+        vr.MF(dim=2).fit(LOG, sampler)
 
 
 def test_wrong_options_are_named(tmp_path):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
 
 from vitalrank.errors import SettingError
+
+_METRIC = re.compile(r"(?P<name>[^@]+)@(?P<length>[1-9][0-9]*)")
 
 
 def check_beta(beta: float) -> None:
@@ -19,7 +22,7 @@ def check_beta(beta: float) -> None:
 
 def check_count(name: str, value: Any, least: int = 1) -> None:
     """A number of candidates, shots, steps."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+    if not is_count(value, least):
         raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
 
 
@@ -99,6 +102,29 @@ def own_numbers(settings: Any) -> None:
     """The same for every field of a frozen dataclass, in its ``__post_init__``."""
     for field in fields(settings):
         object.__setattr__(settings, field.name, own(getattr(settings, field.name)))
+
+
+def parts_of(metric: str) -> tuple[str, int]:
+    """The name and the list length of a metric.
+
+    Examples
+    --------
+    >>> parts_of("recall@20")
+    ('recall', 20)
+    >>> parts_of("ndcg")
+    Traceback (most recent call last):
+    ...
+    vitalrank.errors.SettingError: metric 'ndcg' is not a name and a length; write it like 'ndcg@10'.
+    """
+    found = _METRIC.fullmatch(str(metric))
+    if found is None:
+        raise SettingError(f"metric {metric!r} is not a name and a length; write it like 'ndcg@10'.")
+    return found["name"], int(found["length"])
+
+
+def is_count(value: Any, least: int = 1) -> bool:
+    """Whether it is a whole number, Python's or NumPy's, of at least so much; True and False are none."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
 
 
 def is_number(value: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.checks import is_count
 from vitalrank.errors import SettingError, UnknownIdError
 from vitalrank.evaluation.ranking import top_items
 from vitalrank.exporting import export
@@ -194,9 +195,9 @@ def _batch(ids: Any) -> tuple[Sequence[Any], bool]:
 
 
 def _count(n: int) -> int:
-    if n < 1:
-        raise SettingError(f"n={n}: ask for at least one.")
-    return n
+    if not is_count(n):
+        raise SettingError(f"n={n!r}: ask for a whole number of at least one.")
+    return int(n)
 
 
 def _index_or_minus_one(log: Interactions, ids: Sequence[Any]) -> NDArray[np.int64]:

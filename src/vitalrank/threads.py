@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import numba
 
+from vitalrank.checks import is_count
 from vitalrank.errors import SettingError
 
 
@@ -23,8 +24,8 @@ def limited(threads: int | None) -> Iterator[None]:
     if threads is None:
         yield
         return
-    if threads < 1:
-        raise SettingError(f"threads is {threads}; it must be at least 1, or None for all cores.")
+    if not is_count(threads):
+        raise SettingError(f"threads is {threads!r}; it must be at least 1, or None for all cores.")
     before = numba.get_num_threads()
     most: int = getattr(numba.config, "NUMBA_NUM_THREADS")  # noqa: B009, set at run time, unseen by mypy
     numba.set_num_threads(min(threads, most))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.checks import is_count, parts_of
 from vitalrank.errors import DataError, SettingError
 from vitalrank.evaluation.ranking import check_same_ids, top_blocks
-from vitalrank.evaluation.results import COVERAGE, Evaluation, Groups, Lists, PerUser, mean_of, parts_of
+from vitalrank.evaluation.results import COVERAGE, Evaluation, Groups, Lists, PerUser, mean_of
 from vitalrank.evaluation.significance import percentile_interval, resampled_means
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.ranking import mark_hits
@@ -84,8 +85,8 @@ def evaluate(
     names = metric_names(metrics)
     if by is not None and by not in GROUPINGS:
         raise SettingError(f"by={by!r}: choose one of {', '.join(GROUPINGS)}.")
-    if bootstrap < 0 or bootstrap == 1:
-        raise SettingError(f"bootstrap={bootstrap}: give 0 for none, or 1000 or so.")
+    if not is_count(bootstrap, least=0) or bootstrap == 1:
+        raise SettingError(f"bootstrap={bootstrap!r}: give 0 for none, or 1000 or so.")
     check_same_ids(model.train, test, "test")
     lists = _rank(model, test, lengths, _logs(exclude), threads, device)
     result = Evaluation(lists, tuple(f"{name}@{n}" for n in lengths for name in names))
@@ -187,10 +188,10 @@ def _intervals(result: Evaluation, rounds: int, seed: int) -> dict[str, tuple[fl
 
 
 def _lengths(at: int | Sequence[int]) -> list[int]:
-    lengths = sorted({int(at)} if isinstance(at, int) else set(at))
-    if not lengths or lengths[0] < 1:
+    lengths = list(at) if isinstance(at, Iterable) else [at]
+    if not lengths or not all(map(is_count, lengths)):
         raise SettingError(f"at={at!r}: give list lengths from 1 up, such as (5, 10, 20).")
-    return lengths
+    return sorted(set(map(int, lengths)))
 
 
 def metric_names(metrics: str | Iterable[str] | None) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.checks import parts_of
 from vitalrank.metrics import METRICS, harmonic_mean
 
 Values = NDArray[np.float64]
@@ -144,9 +145,3 @@ def mean_of(per_user: Mapping[str, Values], name: str, rows: Any) -> float:
         parts = (per_user[f"{part}@{length}"][rows].mean() for part in ("precision", "recall"))
         return float(harmonic_mean(*parts))
     return float(per_user[name][rows].mean())
-
-
-def parts_of(name: str) -> tuple[str, int]:
-    """The metric and the length of a name such as ``"ndcg@10"``."""
-    metric, _, length = name.partition("@")
-    return metric, int(length)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vitalrank import serving
 from vitalrank.checkpoint import Saved, write_folder
+from vitalrank.checks import parts_of
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.interactions import Interactions
 
@@ -101,8 +102,8 @@ class Recommender(ABC):
         """One number for a search over settings: see :func:`vitalrank.evaluate`."""
         from vitalrank.evaluation import evaluate
 
-        name, _, length = metric.partition("@")
-        return float(evaluate(self, held_out, at=int(length), metrics=(name,))[metric])
+        name, length = parts_of(metric)
+        return float(evaluate(self, held_out, at=length, metrics=(name,))[metric])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings, as scikit-learn asks for them; its ``clone`` gives an unfitted model of the same."""

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from vitalrank.analysis.embeddings import CLASSES
+from vitalrank.checks import parts_of
 from vitalrank.comparing.outcomes import Outcome
 from vitalrank.comparing.results import Results, Row
 from vitalrank.comparing.tables import p_text, seconds_text, shown_metrics
@@ -38,7 +39,7 @@ def metric_name(metric: str) -> str:
     >>> metric_name("ndcg@10"), metric_name("hit_rate@5")
     ('NDCG@10', 'Hit rate@5')
     """
-    name, _, length = metric.partition("@")
+    name, length = parts_of(metric)
     written = name.upper() if name in ("ndcg", "map", "mrr", "f1") else name.replace("_", " ").capitalize()
     return f"{written}@{length}"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from vitalrank.checks import check_choice, check_count, check_number, check_positive, own_numbers
-from vitalrank.errors import SettingError
+from vitalrank.checks import check_choice, check_count, check_number, check_positive, own_numbers, parts_of
 from vitalrank.training.schedules import SCHEDULES
 
 OPTIMIZERS = ("adam", "adagrad", "sgd")
@@ -121,10 +120,7 @@ class TrainConfig:
         >>> TrainConfig(metric="recall@20").measure()
         ('recall', 20)
         """
-        name, _, length = str(self.metric).partition("@")
-        if not name or not length.isdecimal() or int(length) < 1:
-            raise SettingError(f"metric {self.metric!r} is not a name and a length; write it like 'ndcg@10'.")
-        return name, int(length)
+        return parts_of(self.metric)
 
     def recipe(self) -> dict[str, Any]:
         """The settings that decide what is computed; a resumed run must have the same."""

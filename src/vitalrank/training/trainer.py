@@ -98,7 +98,7 @@ class Trainer:
         """
         if len(train) == 0:
             raise SettingError("the training log is empty; give one with at least one interaction.")
-        sampler = default_sampler(model, self.config) if sampler is None else sampler
+        sampler = default_sampler(model, self.config) if sampler is None else _unbound(sampler)
         if valid is not None and len(valid) == 0:
             raise SettingError("the validation log is empty; hold out a larger share, or leave valid out.")
         if valid is not None:
@@ -140,6 +140,13 @@ class Trainer:
             folder.refuse_existing()
         folder.probe()
         return folder
+
+
+def _unbound(sampler: Any) -> Any:
+    """A sampler to bind, and no name, class or bound one."""
+    if isinstance(sampler, type) or not callable(getattr(sampler, "bind", None)):
+        raise SettingError(f"sampler is {sampler!r}; give one with its settings, such as VINS(), not bound to a log.")
+    return sampler
 
 
 def default_sampler(model: Any, config: TrainConfig) -> Sampler:
