@@ -37,6 +37,14 @@ def test_fit_evaluate_recommend_similar(run, capsys):
     assert len(told(capsys, "similar", run, "--item", "i1", "--n", 4)["i1"]) == 4
 
 
+@pytest.mark.parametrize("words", [("fit", "--model"), ("tune", "--model"), ("compare", "--models")])
+def test_a_model_over_modules_is_for_python(words, log, tmp_path, capsys):
+    pytest.importorskip("torch")
+    command, flag = words
+    said = complaint(capsys, command, log, "--out", tmp_path / "new", flag, "torchrecommender")
+    assert "TorchRecommender takes modules of your own, in Python; choose one of mf" in said
+
+
 def test_a_list_ends_with_the_last_item_that_is_left(log, tmp_path, capsys):
     assert call("fit", log, "--out", tmp_path / "run", "--model", "mostpopular") == 0
     seen = vr.load(tmp_path / "run").train.user_degree[0]

@@ -127,6 +127,11 @@ def test_a_loaded_scorer_asks_for_its_module(log, tmp_path):
         vr.load(tmp_path / "model").recommend(log.user_ids[0])
 
 
+def test_a_model_without_modules_asks_for_some(log):
+    with pytest.raises(SettingError, match="takes modules of your own"):
+        vr.TorchRecommender().fit(log, vr.Uniform(), epochs=1)
+
+
 def test_other_modules_are_refused(log, tmp_path):
     made("embedding", log).fit(log, vr.Uniform(), epochs=1).save(tmp_path / "model")
     with pytest.raises(SettingError, match="not the modules that were saved"):

@@ -13,13 +13,28 @@ from typing import Any
 import typer
 
 from vitalrank.cli.config import to_toml
-from vitalrank.cli.options import FIELDS, STEPS, format_of
+from vitalrank.cli.options import FIELDS, MODELS, STEPS, format_of
 from vitalrank.errors import SettingError
+from vitalrank.models import model_class
 from vitalrank.samplers import Sampler, find_sampler
 from vitalrank.training.settings import TrainConfig
 from vitalrank.training.trainer import default_sampler
 from vitalrank.tuning.plans import sampler_name
 from vitalrank.tuning.spaces import parse_value, text_of
+
+
+def model_kind(name: str) -> Callable[..., Any]:
+    """The class of a model that words alone can make.
+
+    Examples
+    --------
+    >>> model_kind("itemknn")(neighbours=5)
+    ItemKNN(neighbours=5, shrinkage=0.0)
+    """
+    kind = model_class(name)
+    if kind.__name__.lower() not in MODELS:
+        raise SettingError(f"{kind.__name__} takes modules of your own, in Python; choose one of {', '.join(MODELS)}.")
+    return kind
 
 
 def make_sampler(name: str, settings: Sequence[str]) -> Sampler:

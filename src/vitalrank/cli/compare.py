@@ -81,11 +81,10 @@ def _typed(ctx: typer.Context) -> dict[str, Any]:
 
 def choices(samplers: str, models: str, settings: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Samplers and makers of models by name, each with the settings meant for it."""
-    from vitalrank.cli.choices import make, make_sampler, split_settings
+    from vitalrank.cli.choices import make, make_sampler, model_kind, split_settings
     from vitalrank.errors import SettingError
-    from vitalrank.models import model_class
 
-    names, kinds = _names(samplers), {name: model_class(name) for name in _names(models)}
+    names, kinds = _names(samplers), {name: model_kind(name) for name in _names(models)}
     given: dict[str, list[str]] = {name: [] for name in [*names, *kinds]}
     for setting in settings:
         name, dot, rest = setting.partition(".")

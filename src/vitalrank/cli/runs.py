@@ -92,11 +92,11 @@ class _Job:
 
 
 def _job(ctx: typer.Context, name: str, sampler: str | None, settings: list[str]) -> _Job:
-    from vitalrank.cli.choices import make, sampler_for, split_settings
+    from vitalrank.cli.choices import make, model_kind, sampler_for, split_settings
     from vitalrank.errors import SettingError
-    from vitalrank.models import is_trained, model_class
+    from vitalrank.models import is_trained
 
-    kind = model_class(name)
+    kind = model_kind(name)
     shape, law = split_settings(settings, kind)
     model = make(kind, name, shape)
     given = options.training_of(ctx, given=True)

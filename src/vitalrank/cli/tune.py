@@ -100,10 +100,9 @@ def _parts(
     ctx: typer.Context, model: str, sampler: str | None, fixed: list[str]
 ) -> tuple[Callable[..., Any], Sampler | None]:
     """What makes the model, and the sampler if one is named or set: with the settings that are fixed."""
-    from vitalrank.cli.choices import sampler_for, settings_of, split_settings
-    from vitalrank.models import model_class
+    from vitalrank.cli.choices import model_kind, sampler_for, settings_of, split_settings
 
-    kind = model_class(model)
+    kind = model_kind(model)
     shape, rest = split_settings(fixed, kind)
     make = partial(kind, **settings_of(kind, model, shape))
     law = sampler_for(make(), sampler, rest, options.training_of(ctx, given=True)) if sampler or rest else None

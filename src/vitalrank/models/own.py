@@ -65,7 +65,7 @@ class OwnModel(Trained):
 
     def _unready(self) -> str:
         if self._kept is None:
-            return super()._unready()
+            return "TorchRecommender takes modules of your own; give it an encoder and an item_table, or score=."
         return "the folder holds parameters of modules that are not here; give the modules to attach() first."
 
 
