@@ -33,3 +33,15 @@ def limited(threads: int | None) -> Iterator[None]:
         yield
     finally:
         numba.set_num_threads(before)
+
+
+def serve_several() -> bool:
+    """Whether Numba's threads serve several callers at a time; where they do not, a second one ends the process.
+
+    Examples
+    --------
+    >>> serve_several() in (True, False)
+    True
+    """
+    numba.get_num_threads()  # starts them, by which the layer is chosen
+    return bool(numba.threading_layer() != "workqueue")  # type: ignore[attr-defined]

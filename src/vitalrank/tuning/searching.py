@@ -11,14 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numba
-import numpy as np
-
 from vitalrank.devices import taking_turns
 from vitalrank.errors import SettingError, TrainingError
 from vitalrank.evaluation import evaluate
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.cpu.initial import fill_normal
+from vitalrank.threads import serve_several
 from vitalrank.training import TrainConfig, Trainer
 from vitalrank.training.history import Record
 from vitalrank.tuning import studies
@@ -203,9 +200,8 @@ def _notes(trial: Any) -> dict[str, Any]:
 
 
 def _check_threading() -> None:
-    """Refuse workers where Numba's own threads can serve one caller at a time: it would end the process."""
-    fill_normal(np.zeros((1, 1, 1), np.float32), 1, 0, 0, 1.0)  # the layer is chosen at the first parallel call
-    if numba.threading_layer() == "workqueue":  # type: ignore[attr-defined]
+    """Refuse workers where they would end the process."""
+    if not serve_several():
         raise SettingError(
             "Numba has neither TBB nor OpenMP here, so one process runs one trial at a time; "
             "leave out workers and start several processes with the same storage."
