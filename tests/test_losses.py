@@ -82,8 +82,17 @@ def test_large_scores_do_not_overflow(name):
 @pytest.mark.parametrize("name", losses.LOSSES)
 def test_the_start_is_the_loss_of_equal_scores(name):
     loss = losses.LOSSES[name]
-    points = 2 if name == "cross_entropy" else 1
-    assert loss.function(np.zeros(1), np.zeros((1, 1))) == pytest.approx(points * loss.start)
+    assert loss.function(np.zeros(1), np.zeros((1, 1))) == pytest.approx(loss.at_start(1.0, weight=1, positives=1))
+
+
+@pytest.mark.parametrize("name", losses.LOSSES)
+def test_a_loss_is_of_points_or_of_pairs_as_it_says(name):
+    """Without weight only a positive of its own costs; a loss of pairs is the sum over them."""
+    loss, pos, neg = losses.LOSSES[name], np.array([0.3]), np.array([[0.1, -0.4]])
+    without = loss.function(pos, neg, np.zeros((1, 2)))
+    assert (without > 0) == loss.is_pointwise
+    each = [float(loss.function(pos, neg[:, [j]])) for j in range(2)]
+    assert (float(loss.function(pos, neg)) == pytest.approx(sum(each))) == loss.is_pairwise
 
 
 def test_the_margin_of_the_hinge():

@@ -101,32 +101,42 @@ def softmax(pos: Any, neg: Any, weights: Any = None) -> Any:
 
 
 class Loss(NamedTuple):
-    """A loss: the function, the number the kernels know it by, and its value at equal scores and one unit of weight.
+    """A loss: the function, the number the kernels know it by, its value at equal scores, and what else tells it apart.
 
-    More weight costs that much more each, at most. Where there is a margin, the value is a share of it.
+    Models ask for these, never for a name.
     """
 
     function: Callable[..., Any]
     code: int
-    start: float
+    start: float  # at equal scores and one unit of weight; more costs as much each, at most; a share of the margin
     has_margin: bool = False
+    is_pointwise: bool = False  # a positive costs something of its own, as much as one unit of weight
+    shares_softmax: bool = False  # the negatives of a positive stand in one softmax, not each in a term
 
-    def at_start(self, margin: float) -> float:
-        """Its value at equal scores and one unit of weight.
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether a positive feels no more than the sum of its pairs."""
+        return not (self.is_pointwise or self.shares_softmax)
+
+    def at_start(self, margin: float, weight: float = 1.0, positives: float = 0) -> float:
+        """Its sum at equal scores over so much weight of negatives and so many positives.
 
         Examples
         --------
         >>> find_loss("hinge").at_start(margin=3.0)
         3.0
+        >>> round(find_loss("cross_entropy").at_start(margin=1.0, weight=1.0, positives=1), 4)
+        1.3863
         """
-        return self.start * margin if self.has_margin else self.start
+        one = self.start * margin if self.has_margin else self.start
+        return one * (weight + (positives if self.is_pointwise else 0))
 
 
 LOSSES = {
     "bpr": Loss(bpr, 0, math.log(2.0)),
     "hinge": Loss(hinge, 1, 1.0, has_margin=True),
-    "cross_entropy": Loss(cross_entropy, 2, math.log(2.0)),
-    "softmax": Loss(softmax, 3, math.log(2.0)),
+    "cross_entropy": Loss(cross_entropy, 2, math.log(2.0), is_pointwise=True),
+    "softmax": Loss(softmax, 3, math.log(2.0), shares_softmax=True),
 }
 
 

@@ -103,8 +103,7 @@ class CpuEngine(HostEngine):
         totals.loss += loss
         totals.vanished += vanished
         totals.tries += int(draw.tries.sum())
-        points = count - skipped if self._config.loss == "cross_entropy" else 0
-        totals.start_loss += self._loss.at_start(self._config.margin) * (float(weights.sum()) + points)
+        totals.start_loss += self._loss.at_start(self._config.margin, float(weights.sum()), count - skipped)
         if draw.violated is not None:
             totals.violated = (totals.violated or 0) + int(np.count_nonzero(draw.violated))
 
@@ -148,8 +147,9 @@ def rule_of(config: TrainConfig, sampler: Any, bias: bool) -> Rule:
     """How a batch moves the tables, by the settings and the sampler's weights."""
     flows = not getattr(getattr(sampler, "settings", None), "detach", True)
     optimizer = OPTIMIZERS[config.optimizer]
-    kind = SoftmaxRule if config.loss == "softmax" else Rule
-    return kind(find_loss(config.loss).code, float(config.margin), flows, optimizer, int(bias), float(config.reg))
+    loss = find_loss(config.loss)
+    kind = SoftmaxRule if loss.shares_softmax else Rule
+    return kind(loss.code, float(config.margin), flows, optimizer, int(bias), float(config.reg))
 
 
 def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int) -> Tables:

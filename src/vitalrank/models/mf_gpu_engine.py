@@ -227,12 +227,11 @@ class GpuEngine:
         loss, weight, tries, trained, vanished, violated = totals_of(self._felt, len(self._train))
         if self._sampler.counts is not None:
             self._sampler.counts.gather()
-        points = trained if self._config.loss == "cross_entropy" else 0
         return Totals(
             positives=len(self._train),
             skipped=len(self._train) - int(trained),
             loss=loss,
-            start_loss=self._loss.at_start(self._config.margin) * (weight + points),
+            start_loss=self._loss.at_start(self._config.margin, weight, trained),
             tries=int(tries),
             vanished=int(vanished),
             violated=int(violated) if self._sampler.has_margin else None,

@@ -51,8 +51,8 @@ class Network(nn.Module):
 
     def loss(self, config: TrainConfig) -> Callable[..., Tensor]:
         """The loss as a function of the positives' scores (B,), the negatives' (B, k) and the weights (B, k)."""
-        function: Callable[..., Tensor] = find_loss(config.loss).function
-        return partial(function, margin=config.margin) if config.loss == "hinge" else function
+        loss = find_loss(config.loss)
+        return partial(loss.function, margin=config.margin) if loss.has_margin else loss.function
 
     def extra(self) -> Tensor | None:
         """One more term of the loss, summed over the batch, from what the last batch left behind."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from vitalrank.devices import enough_memory
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.moves import step_size
-from vitalrank.losses import VANISHED
+from vitalrank.losses import VANISHED, find_loss
 from vitalrank.memory import kept_for_reuse
 from vitalrank.models.contexts import Histories
 from vitalrank.models.graphs import capture
@@ -31,7 +31,6 @@ from vitalrank.training.history import Totals
 from vitalrank.training.settings import TrainConfig
 
 Array = NDArray[Any]
-_OWN_SLOPE = ("cross_entropy", "softmax")  # losses in which a positive's slope stands for itself
 _READ_EVERY = {"cpu": 1, "cuda": 50}  # steps between two looks at the sums, for each of which the host waits
 _STEPS_BEFORE_CAPTURE = 3
 
@@ -223,7 +222,7 @@ class TorchEngine:
         loss = self._loss(scores[:, 0], scores[:, 1:], None) * len(scores)
         slopes = torch.autograd.grad(loss, scores)[0].abs()
         # In a loss of pairs the positive's slope is the sum over its pairs, not one of them.
-        return (slopes if self._config.loss in _OWN_SLOPE else slopes[:, 1:]).amax(1)
+        return (slopes[:, 1:] if find_loss(self._config.loss).is_pairwise else slopes).amax(1)
 
 
 def _usable(train: Interactions, needs_history: bool) -> tuple[Array, int]:
