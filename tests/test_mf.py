@@ -21,7 +21,7 @@ class Scripted:
 
     k: int = 1
     missing: float = 0.0
-    detach: bool = True
+    weights_flow: bool = False
 
     def bind(self, train, seed=0):
         return ScriptedDraws(self, train, np.random.default_rng(seed))
@@ -30,6 +30,7 @@ class Scripted:
 class ScriptedDraws:
     def __init__(self, law, train, rng):
         self.settings, self.train, self.rng = law, train, rng
+        self.weights_flow = law.weights_flow
         self.batches = []
 
     def reset(self):
@@ -39,7 +40,7 @@ class ScriptedDraws:
         ids = self.rng.integers(0, self.train.n_items, (len(users), k))
         ids[self.rng.random(len(users)) < self.settings.missing] = -1
         weights = self.rng.uniform(0.2, 2.0, ids.shape).astype(np.float32)
-        if not self.settings.detach:
+        if self.weights_flow:
             scores = np.einsum("bd,bkd->bk", queries, item_table[ids])
             weights = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
         weights[ids < 0] = 0.0
@@ -114,7 +115,7 @@ def test_training_is_what_autograd_says(optimizer, loss, k):
 
 def test_gradients_flow_through_weights_on_request():
     config = TrainConfig(lr=0.05, reg=0.0, optimizer="sgd", batch=4, negatives=3)
-    engine, begin, batches, _ = trained(config, Scripted(3, detach=False))
+    engine, begin, batches, _ = trained(config, Scripted(3, weights_flow=True))
     assert_same(engine, by_autograd(config, begin, batches, softmax=True)[0])
 
 
@@ -175,13 +176,13 @@ def test_initial_values_are_normal_and_depend_on_the_seed_alone():
 
 def test_vanished_counts_positives_that_no_longer_pull():
     config = TrainConfig(lr=1e-6, reg=0.0, batch=4, optimizer="sgd")
-    engine = trained(config, Scripted())[0]
+    engine, _, batches, _ = trained(config, Scripted())
     users, items = np.ones((4, 5), np.float32), np.zeros((6, 5), np.float32)
     items[1] = 2.0  # leads by 10: sigma(-10) < 0.01
     engine.load({"users": users, "items": items})
-    before = len(engine._sampler.batches)
+    before = len(batches)
     totals = engine.run_epoch(1, lambda share: 1e-6, lambda totals: None)
-    pairs = [(i, j) for _, pos, neg, _ in engine._sampler.batches[before:] for i, j in zip(pos, neg[:, 0], strict=True)]
+    pairs = [(i, j) for _, pos, neg, _ in batches[before:] for i, j in zip(pos, neg[:, 0], strict=True)]
     assert totals.vanished == sum(i == 1 and j != 1 for i, j in pairs) > 0
 
 

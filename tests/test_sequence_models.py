@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import vitalrank as vr
 from vitalrank.models.contexts import Histories, repeat_last
+from vitalrank.samplers.foreign import ForeignSampler
 from vitalrank.training.settings import TrainConfig
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -137,8 +138,8 @@ def test_a_step_moves_by_the_gradient_of_the_loss_written_out_by_hand(name, log)
     before = weights_of(model)
     seen = []
     sampler = engine._sampler
-    engine._sampler = type("Spy", (), {"reset": lambda self: None, "needs_scores": False})()
-    engine._sampler.__class__.__call__ = lambda self, **call: seen.append((call, sampler(**call))) or seen[-1][1]
+    engine._sampler = ForeignSampler(lambda **call: seen.append((call, sampler(**call))) or seen[-1][1], seed=0)
+    engine._sampler.needs_scores = False
     engine.run_epoch(1, lambda share: 1.0, lambda totals: None)
     ((call, draw),) = seen
     users, positives, negatives = call["users"].tolist(), call["positives"].tolist(), draw.ids[:, 0].tolist()

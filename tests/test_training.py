@@ -387,3 +387,20 @@ def test_threads_are_as_before_after_training():
     fit(config=TrainConfig(epochs=1, threads=1), callbacks=[lambda *a: inside.append(numba.get_num_threads()) or False])
     assert inside == [1]
     assert numba.get_num_threads() == before
+
+
+class Plain:
+    """A sampler of the caller's own, with nothing but what it must have."""
+
+    def bind(self, train, seed):
+        inner = vr.Uniform().bind(train, seed=seed)
+        return lambda *vectors, **call: inner(*vectors, **call)
+
+
+@pytest.mark.parametrize("kind", ["MF", "FPMC"])
+def test_a_sampler_that_is_not_ours_need_only_be_callable(kind):
+    if kind != "MF":
+        pytest.importorskip("torch")
+    log = vr.datasets.synthetic(users=30, items=20, interactions=200, seed=0)
+    ours, theirs = (getattr(vr, kind)(dim=4).fit(log, law, epochs=2) for law in (vr.Uniform(), Plain()))
+    np.testing.assert_array_equal(theirs.item_table, ours.item_table)

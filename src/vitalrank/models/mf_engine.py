@@ -20,6 +20,7 @@ from vitalrank.memory import large_zeros
 from vitalrank.samplers.arrays import Arrays
 from vitalrank.samplers.base import Batch as Asked
 from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.foreign import as_bound
 from vitalrank.training.history import Totals
 from vitalrank.training.runs import HostEngine
 from vitalrank.training.settings import TrainConfig
@@ -42,16 +43,15 @@ class CpuEngine(HostEngine):
     def __init__(self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool) -> None:
         self.step = 0
         self._train = train
-        self._sampler = sampler
+        self._sampler = as_bound(sampler, config.seed)
         self._arrays = Arrays()
         self._config = config
         self._loss = find_loss(config.loss)
         optimizer = OPTIMIZERS[config.optimizer]
         self._tables = new_tables(train, dim, bias, optimizer.slots, config.seed)
-        self._rule = rule_of(config, sampler, bias)
+        self._rule = rule_of(config, self._sampler, bias)
         self._batch = config.batch_of(len(train))
-        reads = getattr(sampler, "needs_scores", True)
-        self._buffers = _Buffers(train, min(self._batch, len(train)), dim + bias, reads)
+        self._buffers = _Buffers(train, min(self._batch, len(train)), dim + bias, self._sampler.needs_scores)
 
     @property
     def users(self) -> Array:
@@ -145,11 +145,10 @@ class _Buffers:
 
 def rule_of(config: TrainConfig, sampler: Any, bias: bool) -> Rule:
     """How a batch moves the tables, by the settings and the sampler's weights."""
-    flows = not getattr(getattr(sampler, "settings", None), "detach", True)
     optimizer = OPTIMIZERS[config.optimizer]
     loss = find_loss(config.loss)
     kind = SoftmaxRule if loss.shares_softmax else Rule
-    return kind(loss.code, float(config.margin), flows, optimizer, int(bias), float(config.reg))
+    return kind(loss.code, float(config.margin), sampler.weights_flow, optimizer, int(bias), float(config.reg))
 
 
 def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int) -> Tables:

@@ -27,6 +27,7 @@ from vitalrank.models.torch_optimizer import new_optimizer
 from vitalrank.models.torch_totals import Sums, TorchTotals
 from vitalrank.samplers.base import Batch as Asked
 from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.foreign import as_bound
 from vitalrank.training.history import Totals
 from vitalrank.training.settings import TrainConfig
 
@@ -53,14 +54,12 @@ class TorchEngine:
     def __init__(self, network: Network, train: Interactions, sampler: Any, config: TrainConfig) -> None:
         self.step = 0
         self._network = network
-        self._sampler = sampler
+        self._sampler = as_bound(sampler, config.seed)
         self._config = config
         self._loss = network.loss(config)
         self._device = device_of(network)
         self._optimizer = new_optimizer(network, config.optimizer)
         self.histories = Histories(train, self._device)
-        self._flows = not getattr(getattr(sampler, "settings", None), "detach", True)
-        self._asks = getattr(sampler, "needs_scores", True)
         self._lookups = [
             _decayed(module, config.reg) for module in network.modules() if isinstance(module, nn.Embedding)
         ]
@@ -80,7 +79,7 @@ class TorchEngine:
         from vitalrank.kernels.gpu import new_counter
 
         rows = torch.arange(self._batch, dtype=torch.int32, device=self._device)
-        counter = new_counter(int(getattr(self._sampler, "seed", self._config.seed)), 0, rows)
+        counter = new_counter(int(self._sampler.seed), 0, rows)
         drops = (module for module in self._network.modules() if isinstance(module, Dropout))
         for layer, module in enumerate(drops):
             module.counter, module.layer = counter, layer
@@ -139,9 +138,8 @@ class TorchEngine:
                 pulse(totals)
                 if not math.isfinite(totals.loss):
                     break
-        seen = getattr(self._sampler, "counts", None)
-        if seen is not None:
-            seen.gather()
+        if self._sampler.counts is not None:
+            self._sampler.counts.gather()
         return totals
 
     def _sizes(self, rate: Callable[[float], float]) -> list[float]:
@@ -164,8 +162,7 @@ class TorchEngine:
         self._graph.replay()
 
     def _can_capture(self) -> bool:
-        sampler = self._sampler
-        steady = self._network.is_steady and getattr(sampler, "is_steady", False) and not sampler.renews
+        steady = self._network.is_steady and self._sampler.is_steady and not self._sampler.renews
         return self._device.type == "cuda" and steady
 
     def _take_step(self, count: int) -> None:
@@ -175,7 +172,8 @@ class TorchEngine:
         reduced = self._config.precision == "bfloat16"
         with torch.autocast(self._device.type, torch.bfloat16, enabled=reduced, cache_enabled=False):
             encoded = self._network.encode(users, context)
-            draw = self._draw(users, positives, self._network.for_sampler(encoded) if self._asks else {})
+            asked = self._network.for_sampler(encoded) if self._sampler.needs_scores else {}
+            draw = self._draw(users, positives, asked)
             ids = torch.cat([positives[:, None], draw.ids.clamp(min=0)], 1)  # (B, 1 + k)
             scores = self._network.score(encoded, ids).float()
             extra = self._network.extra()
@@ -195,15 +193,17 @@ class TorchEngine:
         counter = self._counter._replace(rows=self._counter.rows[: len(users)])
         vectors = asked.get("queries"), asked.get("item_table")
         arrays = self._sampler.on(str(self._device))
-        batch = Asked(arrays, users.int(), positives.int(), counter, self.step, k, *vectors, density=self._flows)
+        batch = Asked(
+            arrays, users.int(), positives.int(), counter, self.step, k, *vectors, density=self._sampler.weights_flow
+        )
         return self._sampler.draw(batch)
 
     def _weights(self, draw: Any, negatives: Tensor) -> Tensor:
         """The sampler's weights; computed again where the gradient is to flow through them."""  # (B, k)
-        if not self._flows:
+        if not self._sampler.weights_flow:
             weights: Tensor = draw.weights
             return weights
-        logits = self._sampler.settings.logits(negatives, draw.log_q)
+        logits = self._sampler.logits(negatives, draw.log_q)
         return torch.softmax(logits.masked_fill(draw.ids < 0, -math.inf), 1)
 
     def _count(self, draw: Any, scores: Tensor, loss: Tensor) -> None:

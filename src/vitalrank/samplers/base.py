@@ -127,6 +127,7 @@ class BoundSampler(ABC):
     has_margin = False  # whether a draw says which rows came within a margin
     is_steady = True  # whether every call does the same work, so that it can be captured once and replayed
     renews = False  # whether it builds something from the item table now and then, by ``renew``
+    weights_flow = False  # whether the weights are the softmax of ``logits`` and the gradient goes through them
 
     def __init__(
         self,
@@ -159,6 +160,10 @@ class BoundSampler(ABC):
     def renew(self, arrays: Arrays, table: Any, step: int, draws: int) -> None:
         """Build it again if it is too old by now, with so many draws a step; ``draw`` calls this, a replay cannot."""
         return
+
+    def logits(self, scores: Any, log_q: Any) -> Any:
+        """What the weights of negatives with these scores are the softmax of, where ``weights_flow``."""  # (B, k)
+        raise NotImplementedError
 
     def __call__(
         self,

@@ -151,10 +151,14 @@ class BoundWeighted(BoundSampler):
 
     def __init__(self, settings: Any, *args: Any) -> None:
         super().__init__(settings, *args)
+        self.weights_flow = not settings.detach
         self.weights = settings.proposal_weights(self.train.item_degree)
         self.law = weighted_law(self.weights, self.pool)
         self._log_weights = np.log(self.weights)  # (n,)
         self._log_open = self._log_open_mass(self.weights)  # (U,)
+
+    def logits(self, scores: Any, log_q: Any) -> Any:
+        return self.settings.logits(scores, log_q)
 
     def _propose(self, batch: Batch) -> tuple[Any, Any]:
         """Candidates and the log of their proposal probability."""  # (B, C) each
@@ -168,7 +172,7 @@ class BoundWeighted(BoundSampler):
         ids, log_q = self._propose(batch)
         drawn = ids >= 0
         scores = xp.where(drawn, batch.score(ids), 0.0)
-        weights = softmax(xp, xp.where(drawn, self.settings.logits(scores, log_q), -np.inf))
+        weights = softmax(xp, xp.where(drawn, self.logits(scores, log_q), -np.inf))
         return Draw(ids, batch.arrays.cast(weights, np.float32), batch.arrays.cast(drawn.sum(1), np.int32), log_q)
 
 
