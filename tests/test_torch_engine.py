@@ -214,14 +214,21 @@ assert "torch" in sys.modules
 
 
 def test_fit_takes_every_option_of_the_settings_and_the_trainer():
-    from vitalrank.models.torch_model import FitOptions
+    from vitalrank.models.fitting import FitOptions
 
     trainer = {name: one.default for name, one in signature(vr.Trainer).parameters.items() if name != "config"}
     known = {field.name: field.default for field in fields(TrainConfig)} | trainer
     assert set(FitOptions.__annotations__) == set(known)
-    written_out = signature(vr.MF.fit).parameters
-    assert {name: written_out[name].default for name in known} == known
-    assert set(written_out) - set(known) == {"self", "train", "sampler", "valid"}
+    for model in (vr.MF, vr.FPMC, vr.CML, vr.TorchRecommender):
+        written_out = signature(model.fit).parameters
+        assert {name: written_out[name].default for name in known} == {**known, **model.defaults}
+        assert set(written_out) - set(known) == {"self", "train", "sampler", "valid"}
+
+
+@pytest.mark.parametrize("kind", ["MF", "FPMC"])
+def test_an_option_that_fit_does_not_have_is_named(kind, log):
+    with pytest.raises(SettingError, match="fit has no option 'foo'; it has epochs, lr"):
+        getattr(vr, kind)(dim=2).fit(log, foo=1)
 
 
 # ------------------------------------------------------------------------------------------ precision

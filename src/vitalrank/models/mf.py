@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +13,12 @@ from vitalrank.devices import resolve
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array, DotRecommender
+from vitalrank.models.fitting import Fitted
 from vitalrank.training.history import History
 from vitalrank.training.settings import TrainConfig
 
-if TYPE_CHECKING:
-    from vitalrank.training import Callback
 
-
-class MF(DotRecommender):
+class MF(Fitted, DotRecommender):
     """``score(u, i) = P_u . Q_i``, plus the item's bias ``b_i`` if asked for.
 
     Parameters
@@ -53,84 +50,6 @@ class MF(DotRecommender):
         self.history = History()
         self._users: Any = np.zeros((0, 0), np.float32)  # (U, d), a tensor while training on a GPU
         self._items: Any = np.zeros((0, 0), np.float32)  # (I, d)
-
-    def fit(
-        self,
-        train: Interactions,
-        sampler: Any = None,
-        *,
-        epochs: int = TrainConfig.epochs,
-        lr: float = TrainConfig.lr,
-        reg: float = TrainConfig.reg,
-        loss: str = TrainConfig.loss,
-        margin: float = TrainConfig.margin,
-        optimizer: str = TrainConfig.optimizer,
-        batch: int | None = TrainConfig.batch,
-        negatives: int = TrainConfig.negatives,
-        schedule: str = TrainConfig.schedule,
-        valid: Interactions | None = None,
-        patience: int | None = TrainConfig.patience,
-        valid_every: int = TrainConfig.valid_every,
-        metric: str = TrainConfig.metric,
-        threads: int | None = None,
-        device: str = TrainConfig.device,
-        precision: str = TrainConfig.precision,
-        seed: int = TrainConfig.seed,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_epochs: int | None = None,
-        checkpoint_seconds: float | None = 30.0,
-        resume: bool = False,
-        progress: bool | None = None,
-    ) -> Self:
-        """Train on a log.
-
-        Parameters
-        ----------
-        train
-            The log.
-        sampler
-            Where negatives come from; ``VINS()`` unless given.
-        epochs, lr, reg, loss, margin, optimizer, batch, negatives, schedule
-            See :class:`vitalrank.TrainConfig`.
-        valid, patience, valid_every, metric
-            A held-out part to pick the best epoch by; see :class:`vitalrank.TrainConfig`.
-        threads, device, precision, seed
-            See :class:`vitalrank.TrainConfig`.
-        callbacks, checkpoint, checkpoint_epochs, checkpoint_seconds, resume, progress
-            See :class:`vitalrank.Trainer`.
-        """
-        from vitalrank.training import Trainer
-
-        config = TrainConfig(
-            epochs=epochs,
-            lr=lr,
-            reg=reg,
-            loss=loss,
-            margin=margin,
-            optimizer=optimizer,
-            batch=batch,
-            negatives=negatives,
-            schedule=schedule,
-            patience=patience,
-            valid_every=valid_every,
-            metric=metric,
-            threads=threads,
-            seed=seed,
-            device=device,
-            precision=precision,
-        )
-        trainer = Trainer(
-            config,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            checkpoint_epochs=checkpoint_epochs,
-            checkpoint_seconds=checkpoint_seconds,
-            resume=resume,
-            progress=progress,
-        )
-        trainer.fit(self, train, sampler, valid)
-        return self
 
     def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> Any:
         """The engine that trains this model; the model serves its vectors from now on."""
@@ -173,9 +92,6 @@ class MF(DotRecommender):
 
     def tensors(self) -> dict[str, Array]:
         return {"users": _host(self._users), "items": _host(self._items)}
-
-    def record(self) -> dict[str, Any]:
-        return self.history.to_save()
 
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
         width = self.dim + self.bias

@@ -1,13 +1,11 @@
-"""What the torch models share: fit, serving in blocks, saving."""
+"""What the torch models share: a network, serving in blocks, saving."""
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,53 +16,21 @@ from vitalrank.devices import enough_memory, resolve
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.moves import OPTIMIZERS
-from vitalrank.models.base import Array, DotRecommender, Recommender
+from vitalrank.models.base import Array, DotRecommender
 from vitalrank.models.contexts import Histories
+from vitalrank.models.fitting import Fitted
 from vitalrank.models.network_state import load_network, network_arrays
 from vitalrank.models.networks import DotNetwork, Network, device_of
 from vitalrank.models.torch_engine import TorchEngine
 from vitalrank.training.history import History
 from vitalrank.training.settings import TrainConfig
 
-if TYPE_CHECKING:
-    from vitalrank.training import Callback
-
 _BLOCK = 4096  # users encoded at once when serving
-_CONFIG = {field.name for field in fields(TrainConfig)}
 _filling = RLock()  # new networks take their values from the random numbers of the process, one at a time
 
 
-class FitOptions(TypedDict, total=False):
-    """Options of ``fit``: those of :class:`vitalrank.TrainConfig`, then those of :class:`vitalrank.Trainer`."""
-
-    epochs: int
-    lr: float
-    reg: float
-    loss: str
-    margin: float
-    optimizer: str
-    batch: int | None
-    negatives: int
-    schedule: str
-    patience: int | None
-    valid_every: int
-    metric: str
-    threads: int | None
-    seed: int
-    device: str
-    precision: str
-    callbacks: Sequence[Callback]
-    checkpoint: str | os.PathLike[str] | None
-    checkpoint_epochs: int | None
-    checkpoint_seconds: float | None
-    resume: bool
-    progress: bool | None
-
-
-class Trained(Recommender):
+class Trained(Fitted):
     """A recommender that the torch engine trains: a subclass gives its network."""
-
-    defaults: ClassVar[Mapping[str, Any]] = {}  # options of fit that differ from TrainConfig's
 
     def __init__(self) -> None:
         self.history = History()
@@ -85,40 +51,6 @@ class Trained(Recommender):
     @abstractmethod
     def new_network(self, train: Interactions) -> Network:
         """A network with initial values, drawn from torch's random numbers."""
-
-    def fit(
-        self,
-        train: Interactions,
-        sampler: Any = None,
-        *,
-        valid: Interactions | None = None,
-        **options: Unpack[FitOptions],
-    ) -> Self:
-        """Train on a log.
-
-        Parameters
-        ----------
-        train
-            The log.
-        sampler
-            Where negatives come from; by default ``VINS()``, or the model's own.
-        valid
-            A held-out part to pick the best epoch by.
-        **options
-            Those of :class:`vitalrank.TrainConfig` (``epochs``, ``lr``, ``seed``, ...) and of
-            :class:`vitalrank.Trainer` (``callbacks``, ``checkpoint``, ``resume``, ...).
-        """
-        from vitalrank.training import Trainer
-
-        given: dict[str, Any] = {**self.defaults, **options}
-        unknown = given.keys() - FitOptions.__annotations__.keys()
-        if unknown:
-            known = ", ".join(FitOptions.__annotations__)
-            raise SettingError(f"fit has no option {min(unknown)!r}; it has {known}.")
-        config = TrainConfig(**{name: value for name, value in given.items() if name in _CONFIG})
-        trainer = Trainer(config, **{name: value for name, value in given.items() if name not in _CONFIG})
-        trainer.fit(self, train, sampler, valid)
-        return self
 
     def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
         """The engine that trains this model; the model serves its network from now on."""
@@ -157,9 +89,6 @@ class Trained(Recommender):
 
     def tensors(self) -> dict[str, Array]:
         return network_arrays(self.network)
-
-    def record(self) -> dict[str, Any]:
-        return self.history.to_save()
 
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
         with torch.random.fork_rng(devices=[]):
