@@ -235,6 +235,11 @@ def test_data_prepare_tells_the_shape(tmp_path, capsys):
         (["fit", "{log}", "--out", "{new}", "--sampler", "warp"], "unknown sampler 'warp'"),
         (["fit", "{log}", "--out", "{new}", "--set", "beta"], "NAME=VALUE"),
         (["fit", "{log}", "--out", "{new}", "--lr", "-1"], "lr"),
+        (
+            ["fit", "{log}", "--out", "{new}", "--hinge-margin", "3"],
+            "(--hinge-margin) is 3, but the loss",
+        ),
+        (["fit", "{log}", "--out", "{new}", "--test", "0", "--patience", "3"], "patience counts evaluations on valid"),
         (["fit", "{log}", "--out", "{new}", "--set", "bias=no"], "bias is 'no'; it must be True or False."),
         (["fit", "{log}", "--out", "{new}", "--set", "weight=[1]"], "unknown weight [1]"),
         (["fit", "{log}", "--out", "{new}", "--model", "itemknn", "--set", "neighbours=many"], "neighbours is 'many'"),

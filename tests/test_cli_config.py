@@ -44,6 +44,11 @@ def test_comments_are_no_settings(lines):
 # ---------------------------------------------------------------------------------------------------- fit
 
 
+def test_a_config_with_patience_may_also_train_on_everything(log, tmp_path):
+    (tmp_path / "a.toml").write_text("patience = 3\n")
+    assert call("fit", log, "--out", tmp_path / "a", *QUICK, "--config", tmp_path / "a.toml", "--test", 0) == 0
+
+
 @pytest.mark.parametrize(
     "words",
     [

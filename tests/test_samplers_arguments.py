@@ -23,6 +23,7 @@ SETTINGS = [
     ("vins", {"beta": 2.0}), ("vins", {"kappa": 0}), ("vins", {"shots": 0}), ("vins", {"margin": "wide"}),
     ("sa", {"candidates": 0}), ("sa", {"temperature": -1.0}), ("sa", {"temperature": "hot"}),
     ("pris", {"clusters": -1}), ("pris", {"proposal": "magic"}), ("pris", {"refresh": 0}),
+    ("aobpr", {"exact": True, "refresh": 5}), ("pris", {"clusters": 0, "refresh": 5}),
     ("cml", {"margin": 0.0}), ("cml", {"candidates": 0}), ("irgan", {"temperature": 0.0}),
     ("aobpr", {"exact": "no"}), ("pris", {"detach": "no"}), ("pris", {"detach": 0}), ("pris", {"clusters": ""}),
     ("pris", {"proposal": [1]}), ("vins", {"weight": [1]}), ("lfm-w", {"weight": 1}), ("lfm-w", {"margin": True}),

@@ -359,6 +359,11 @@ def test_what_is_no_unbound_sampler_is_refused(sampler):
 def test_wrong_options_are_named(tmp_path):
     with pytest.raises(SettingError, match="resume needs a folder"):
         fit(resume=True)
+    with pytest.raises(SettingError, match="checkpoint_epochs needs a folder"):
+        fit(checkpoint_epochs=2)
+    with pytest.raises(SettingError, match="checkpoint_seconds needs a folder"):
+        fit(checkpoint_seconds=0)
+    fit(checkpoint_seconds=None)
     with pytest.raises(SettingError, match="checkpoint_epochs is 0"):
         fit(checkpoint=tmp_path / "a", checkpoint_epochs=0)
     empty = vr.Interactions.from_arrays([0], [0]).split_last(0.2)[1]
@@ -404,3 +409,25 @@ def test_a_sampler_that_is_not_ours_need_only_be_callable(kind):
     log = vr.datasets.synthetic(users=30, items=20, interactions=200, seed=0)
     ours, theirs = (getattr(vr, kind)(dim=4).fit(log, law, epochs=2) for law in (vr.Uniform(), Plain()))
     np.testing.assert_array_equal(theirs.item_table, ours.item_table)
+
+
+def test_an_option_without_effect_is_refused():
+    model = vr.MF(dim=2)
+    with pytest.raises(SettingError, match=r"margin .* is 3, but the loss 'bpr' has none"):
+        model.fit(LOG, vr.Uniform(), margin=3.0)
+    with pytest.raises(SettingError, match="patience counts evaluations on valid"):
+        model.fit(LOG, vr.Uniform(), patience=3)
+    model.fit(LOG, vr.Uniform(), epochs=1, margin=TrainConfig.margin, patience=None)
+    model.fit(LOG, vr.Uniform(), epochs=1, loss="hinge", margin=3.0)
+
+
+def test_a_margin_that_no_compared_model_has_is_refused():
+    laws = {"uni": vr.Uniform()}
+    with pytest.raises(SettingError, match=r"margin .* is 3"):
+        vr.comparing.run_comparison(LOG, laws, config=TrainConfig(margin=3.0))
+
+
+def test_a_margin_that_no_trial_has_is_refused():
+    pytest.importorskip("optuna")
+    with pytest.raises(SettingError, match=r"margin .* is 3"):
+        vr.tune(LOG, LOG, "mf", space={"dim": [2, 4]}, config=TrainConfig(margin=3.0))

@@ -67,7 +67,7 @@ def test_what_is_no_range(text, part):
 
 def test_names_find_their_homes():
     written = {"dim": [8, 16], "margin": "1,2", "hinge_margin": "0.5..2", "kappa": "4..8", "lr": "1e-3..1e-2:log"}
-    knobs = plan_of("mf", "vins", written, TrainConfig()).knobs
+    knobs = plan_of("mf", "vins", written, TrainConfig(loss="hinge")).knobs
     assert {name: (knob.part, knob.field) for name, knob in knobs.items()} == {
         "dim": ("model", "dim"),
         "margin": ("sampler", "margin"),
@@ -91,6 +91,8 @@ def test_names_find_their_homes():
         ("svd", "vins", "paper", "unknown model 'svd'"),
         ("itemknn", "vins", "paper", "no sampler"),
         ("itemknn", None, {"beta": "0..1"}, "neighbours"),
+        ("mf", "vins", {"hinge_margin": "1..2"}, r"no loss here \(bpr\) has a margin"),
+        ("mf", "vins", {"hinge_margin": "1..2", "loss": "bpr,softmax"}, r"\(bpr, softmax\) has a margin"),
     ],
 )
 def test_a_mistake_is_told_before_anything_runs(model, sampler, space, part):

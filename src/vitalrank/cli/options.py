@@ -38,12 +38,13 @@ def complete(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 def _valid_share(ctx: typer.Context, share: float | None) -> float:
     """The share that was given, or the usual one; a typed --test 0 trains on everything unless --valid is typed too."""
     on_everything = ctx.params.get("test") == 0
-    if share is None or (on_everything and _is_typed(ctx, "test") and not _is_typed(ctx, "valid")):
+    if share is None or (on_everything and is_typed(ctx, "test") and not is_typed(ctx, "valid")):
         return 0.0 if on_everything else 0.1
     return share
 
 
-def _is_typed(ctx: typer.Context, name: str) -> bool:
+def is_typed(ctx: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line itself."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 

@@ -61,7 +61,10 @@ def fit(
 
             counted = Counted(job.sampler)
             job, kept = replace(job, sampler=counted), {**kept, "callbacks": [counted.follow]}
-        made.fit(train, job.sampler, valid=parts.get("valid"), checkpoint=out, **job.given, **kept)
+        given = dict(job.given)
+        if "valid" not in parts and not options.is_typed(ctx, "patience"):
+            given.pop("patience", None)  # of a config file, which may also serve to train on everything
+        made.fit(train, job.sampler, valid=parts.get("valid"), checkpoint=out, **given, **kept)
     report = {"run": str(out), "model": repr(made), "trained_on": len(train), "held_out": len(parts.get("test", ()))}
     print_json(report) if ctx.params["json"] else typer.echo(f"{made!r} trained on {train}; kept in {out}.")
 

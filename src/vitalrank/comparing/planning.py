@@ -128,6 +128,13 @@ def check(entries: Sequence[Entry], test: float, valid: float) -> None:
             raise SettingError(f"{name}={share!r}: a comparison needs that part; give a share above 0.")
 
 
+def check_margin(entries: Sequence[Entry], config: TrainConfig, fixed: Collection[str]) -> None:
+    """Refuse a margin that was set and that no entry's loss has."""
+    taken = [fitting(config, entry.make(), fixed) for entry in entries if entry.sampler is not None]
+    if not any(one.has_margin() for one in taken):
+        config.check_margin()
+
+
 def slug(label: str) -> str:
     """A label as a file name.
 

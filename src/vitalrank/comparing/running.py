@@ -16,7 +16,17 @@ import numpy as np
 
 from vitalrank.analysis import Counted, inspect_model, picture
 from vitalrank.comparing.outcomes import Outcome, read_outcome, write_outcome, write_text
-from vitalrank.comparing.planning import Entry, check, entries_of, facts_of, fitting, own_settings, seeds_of, slug
+from vitalrank.comparing.planning import (
+    Entry,
+    check,
+    check_margin,
+    entries_of,
+    facts_of,
+    fitting,
+    own_settings,
+    seeds_of,
+    slug,
+)
 from vitalrank.comparing.results import Results
 from vitalrank.datasets import synthetic
 from vitalrank.devices import resolve
@@ -94,6 +104,7 @@ def run_comparison(
     entries = entries_of(samplers, models or {"mf": MF})
     chosen = seeds_of(seeds)
     check(entries, test, valid)
+    check_margin(entries, config, fixed)
     _check_metric(config)
     job = Job(
         config, dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True)), fixed=fixed

@@ -124,6 +124,10 @@ class Fitted(Recommender):
             known = ", ".join(FitOptions.__annotations__)
             raise SettingError(f"fit has no option {min(unknown)!r}; it has {known}.")
         config = TrainConfig(**{name: value for name, value in given.items() if name in _CONFIG})
+        if "margin" in options:
+            config.check_margin()
+        if valid is None and options.get("patience") is not None:
+            raise SettingError("patience counts evaluations on valid; give valid= too, or leave it out.")
         trainer = Trainer(config, **{name: value for name, value in given.items() if name not in _CONFIG})
         trainer.fit(self, train, sampler, valid)
         return self

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.checks import check_bool, check_count, check_positive, own_numbers
+from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
 from vitalrank.samplers.arrays import Arrays
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
@@ -30,6 +31,7 @@ class AOBPR(Sampler):
         Expected rank as a share of the catalogue.
     refresh
         Steps between two sortings of the factors; None sorts every ``n ln n`` draws, as published.
+        Not with ``exact``.
     exact
         Rank by the user's full scores instead of one factor: O(n) a row. A ``score=`` without vectors does so too.
 
@@ -56,6 +58,8 @@ class AOBPR(Sampler):
         if self.refresh is not None:
             check_count("refresh", self.refresh)
         check_bool("exact", self.exact)
+        if self.exact and self.refresh is not None:
+            raise SettingError(f"refresh is {self.refresh}, but exact=True sorts no factors; leave out one of them.")
 
     def _bound(self) -> type[BoundSampler]:
         return BoundExactRank if self.exact else BoundRanked

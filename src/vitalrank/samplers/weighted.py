@@ -101,7 +101,7 @@ class PRIS(Sampler):
     proposal
         ``"uniform"`` (pi = 1) or ``"popularity"`` (pi = ln(1 + d)).
     refresh
-        Steps between two clusterings; None: once an epoch.
+        Steps between two clusterings; None: once an epoch. Not without clusters.
     detach
         False lets the gradient flow through the weights, as the published code does; True holds them constant.
 
@@ -133,6 +133,8 @@ class PRIS(Sampler):
             check_count("refresh", self.refresh)
         check_choice("proposal", self.proposal, PROPOSALS)
         check_bool("detach", self.detach)
+        if not self.clusters and self.refresh is not None:
+            raise SettingError(f"refresh is {self.refresh}, but clusters=0 groups no items; leave out one of them.")
 
     def proposal_weights(self, degrees: NDArray[np.int64]) -> NDArray[np.float32]:
         """``pi`` of every item."""

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from vitalrank.checks import check_choice, check_count, check_number, check_positive, own_numbers, parts_of
+from vitalrank.errors import SettingError
 from vitalrank.training.schedules import SCHEDULES
 
 OPTIMIZERS = ("adam", "adagrad", "sgd")
@@ -91,6 +92,26 @@ class TrainConfig:
         check_positive("margin", self.margin)
         check_number("reg", self.reg, least=0)
         self.measure()
+
+    def has_margin(self) -> bool:
+        """Whether the loss has one.
+
+        Examples
+        --------
+        >>> TrainConfig().has_margin(), TrainConfig(loss="hinge").has_margin()
+        (False, True)
+        """
+        from vitalrank.losses import find_loss
+
+        return find_loss(self.loss).has_margin
+
+    def check_margin(self) -> None:
+        """Refuse a margin that was set and that the loss does not have."""
+        if self.margin != TrainConfig.margin and not self.has_margin():
+            raise SettingError(
+                f"margin (--hinge-margin) is {self.margin:g}, but the loss {self.loss!r} has none; choose the hinge, "
+                "leave it out, or set the sampler's own."
+            )
 
     def evaluations_without_gain(self) -> int | None:
         """How many stop the training; None never does.

@@ -28,6 +28,7 @@ Callback = Callable[[Record, Any], bool | None]
 
 logger = logging.getLogger(__name__)
 
+_SECONDS = 30.0  # between two checkpoints
 _DIVERGED = 10.0  # times the loss of equal scores: no training that learns gets near it
 
 
@@ -76,12 +77,12 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_epochs: int | None = None,
-        checkpoint_seconds: float | None = 30.0,
+        checkpoint_seconds: float | None = _SECONDS,
         resume: bool = False,
         progress: bool | None = None,
     ) -> None:
-        if resume and checkpoint is None:
-            raise SettingError("resume needs a folder to resume from; give checkpoint=.")
+        if checkpoint is None:
+            _refuse_keeping(resume, checkpoint_epochs, checkpoint_seconds)
         given = config or TrainConfig()
         self.config = replace(given, device=resolve(given.device))  # "auto" would not tell a resumed run where it ran
         self.callbacks = tuple(callbacks)
@@ -140,6 +141,15 @@ class Trainer:
             folder.refuse_existing()
         folder.probe()
         return folder
+
+
+def _refuse_keeping(resume: bool, epochs: int | None, seconds: float | None) -> None:
+    """Refuse what says how to keep a run that is not to be kept."""
+    asked = {"resume": resume, "checkpoint_epochs": epochs is not None}
+    asked["checkpoint_seconds"] = seconds is not None and seconds != _SECONDS
+    for name, is_asked in asked.items():
+        if is_asked:
+            raise SettingError(f"{name} needs a folder that the run is kept in; give checkpoint=.")
 
 
 def _unbound(sampler: Any) -> Any:

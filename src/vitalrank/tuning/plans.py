@@ -109,7 +109,20 @@ def plan_of(
     knobs = {name: _knob(name, value, make, law, fitting(config, base, fixed)) for name, value in written.items()}
     plan = Plan(make, sampler, config, knobs, *names, fixed)
     plan.check()
+    if law is not None:
+        _check_margin(knobs, fitting(config, base, fixed))
     return plan
+
+
+def _check_margin(knobs: Mapping[str, Knob], config: TrainConfig) -> None:
+    """Refuse to search or to set a margin that none of the losses has."""
+    losses = _ends(knobs["loss"].dimension) if "loss" in knobs else (config.loss,)
+    if any(replace(config, loss=loss).has_margin() for loss in losses):
+        return
+    if "hinge_margin" in knobs:
+        names = ", ".join(losses)
+        raise SettingError(f"hinge_margin cannot be searched: no loss here ({names}) has a margin; choose the hinge.")
+    config.check_margin()
 
 
 def _knob(name: str, value: Any, make: Callable[..., Any], law: Sampler | None, config: TrainConfig) -> Knob:
