@@ -64,6 +64,15 @@ def test_tensors_give_what_arrays_give(name):
     assert float(tensor) == pytest.approx(function(pos, neg, weights), rel=1e-12)
 
 
+def test_a_row_without_weight_does_not_pull():
+    torch = pytest.importorskip("torch")
+    neg = torch.zeros(2, 2, requires_grad=True)
+    loss = losses.softmax(torch.zeros(2), neg, torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
+    loss.backward()
+    assert float(loss) == pytest.approx(0.5 * np.log(2.0))
+    assert neg.grad.tolist() == [[0.25, 0.0], [0.0, 0.0]]
+
+
 @pytest.mark.parametrize("name", losses.LOSSES)
 def test_a_column_of_positives_and_no_weights(name):
     function = losses.LOSSES[name].function

@@ -182,7 +182,10 @@ def _log(weights: Any) -> Any:
 def _log_one_more(logits: Any) -> Any:
     """``ln(1 + sum_j e^x_j)`` of each row, without overflow."""  # (B,)
     if _is_torch(logits):
-        return _softplus(logits.logsumexp(-1))
+        from torch import finfo
+
+        # Of a row that is all -inf the gradient would be inf - inf; the lowest number adds as little and pulls with 0.
+        return _softplus(logits.clamp(min=finfo(logits.dtype).min).logsumexp(-1))
     top = logits.max(-1, initial=0.0)
     with np.errstate(under="ignore"):
         return top + np.log(np.exp(-top) + np.exp(logits - top[:, None]).sum(-1))
