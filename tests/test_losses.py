@@ -69,7 +69,7 @@ def test_a_row_without_weight_does_not_pull():
     neg = torch.zeros(2, 2, requires_grad=True)
     loss = losses.softmax(torch.zeros(2), neg, torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
     loss.backward()
-    assert float(loss) == pytest.approx(0.5 * np.log(2.0))
+    assert loss.item() == pytest.approx(0.5 * np.log(2.0))
     assert neg.grad.tolist() == [[0.25, 0.0], [0.0, 0.0]]
 
 
@@ -102,6 +102,26 @@ def test_a_loss_is_of_points_or_of_pairs_as_it_says(name):
     assert (without > 0) == loss.is_pointwise
     each = [float(loss.function(pos, neg[:, [j]])) for j in range(2)]
     assert (float(loss.function(pos, neg)) == pytest.approx(sum(each))) == loss.is_pairwise
+
+
+@pytest.mark.parametrize("name", losses.LOSSES)
+@pytest.mark.parametrize(
+    ("pos", "neg", "words"),
+    [
+        ((3,), (3,), r"neg of \(3,\)"),
+        ((3,), (1, 3), r"pos is of shape \(3,\)"),
+        ((3,), (3, 1, 1), r"neg of \(3, 1, 1\)"),
+    ],
+)
+def test_shapes_that_do_not_pair_up_are_refused(name, pos, neg, words):
+    with pytest.raises(SettingError, match=words):
+        losses.LOSSES[name].function(np.zeros(pos), np.zeros(neg))
+
+
+@pytest.mark.parametrize("name", losses.LOSSES)
+def test_weights_of_another_shape_are_refused(name):
+    with pytest.raises(SettingError, match=r"weights are of shape \(3,\); give that of neg, \(3, 3\)"):
+        losses.LOSSES[name].function(np.zeros(3), np.zeros((3, 3)), np.ones(3))
 
 
 def test_the_margin_of_the_hinge():

@@ -194,3 +194,21 @@ def test_a_scorer_says_what_it_cannot_do(log):
         model.fold_in(log.item_ids[:2])
     with pytest.raises(SettingError, match="no item vectors"):
         model.similar_items(log.item_ids[0])
+
+
+class Shaped(nn.Module):
+    """Scores put into another shape."""
+
+    def __init__(self, log, shape):
+        super().__init__()
+        self.inner, self.shape = Perceptron(log.n_users, log.n_items), shape
+
+    def forward(self, users, ids):
+        return self.shape(self.inner(users, ids))
+
+
+@pytest.mark.parametrize("sampler", [vr.Uniform(), vr.Popularity(), vr.VINS()], ids=repr)
+@pytest.mark.parametrize("shape", [lambda x: x.unsqueeze(-1), lambda x: x[:, :1], lambda x: x.mean(1)])
+def test_scores_that_are_not_one_for_each_id_are_refused(log, sampler, shape):
+    with pytest.raises(SettingError, match=r"the score module makes .* of ids \(\d+, \d+\); it must give one score"):
+        vr.TorchRecommender(score=Shaped(log, shape)).fit(log, sampler, epochs=1)

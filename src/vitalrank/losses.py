@@ -35,7 +35,7 @@ def bpr(pos: Any, neg: Any, weights: Any = None) -> Any:
     >>> float(bpr(np.zeros(2), np.zeros((2, 1)), np.ones((2, 1)))).__round__(4)
     0.6931
     """
-    return _mean(_softplus(neg - _column(pos)), weights)
+    return _mean(_softplus(neg - _column(pos, neg, weights)), weights)
 
 
 def hinge(pos: Any, neg: Any, weights: Any = None, margin: float = 1.0) -> Any:
@@ -52,7 +52,7 @@ def hinge(pos: Any, neg: Any, weights: Any = None, margin: float = 1.0) -> Any:
     >>> float(hinge(np.array([2.0]), np.array([[0.5, 1.5]])))
     0.5
     """
-    return _mean((neg - _column(pos) + margin).clip(0.0), weights)
+    return _mean((neg - _column(pos, neg, weights) + margin).clip(0.0), weights)
 
 
 def cross_entropy(pos: Any, neg: Any, weights: Any = None) -> Any:
@@ -70,7 +70,7 @@ def cross_entropy(pos: Any, neg: Any, weights: Any = None) -> Any:
     >>> float(cross_entropy(np.zeros(1), np.zeros((1, 1)))).__round__(4)
     1.3863
     """
-    return _softplus(-_column(pos)).mean() + _mean(_softplus(neg), weights)
+    return _softplus(-_column(pos, neg, weights)).mean() + _mean(_softplus(neg), weights)
 
 
 def softmax(pos: Any, neg: Any, weights: Any = None) -> Any:
@@ -94,7 +94,7 @@ def softmax(pos: Any, neg: Any, weights: Any = None) -> Any:
     >>> float(softmax(np.zeros(1), np.zeros((1, 3)))).__round__(4)
     1.3863
     """
-    logits = neg - _column(pos)  # (B, k)
+    logits = neg - _column(pos, neg, weights)  # (B, k)
     if weights is not None:
         logits = logits + _log(weights)
     return _log_one_more(logits).mean()
@@ -153,7 +153,13 @@ def find_loss(name: str) -> Loss:
     return LOSSES[name]
 
 
-def _column(pos: Any) -> Any:
+def _column(pos: Any, neg: Any, weights: Any) -> Any:
+    """The positives' scores beside those of their negatives; other shapes would be stretched to fit each other."""
+    given, asked = tuple(np.shape(pos)), tuple(np.shape(neg))
+    if len(asked) != 2 or given not in (asked[:1], (asked[0], 1)):
+        raise SettingError(f"pos is of shape {given} and neg of {asked}; give (B,) or (B, 1), and (B, k).")
+    if weights is not None and tuple(np.shape(weights)) != asked:
+        raise SettingError(f"weights are of shape {tuple(np.shape(weights))}; give that of neg, {asked}.")
     return pos.reshape(-1, 1)  # (B, 1)
 
 

@@ -271,6 +271,11 @@ class ScoreNetwork(Network):
 
     def score(self, encoded: Tensor, ids: Tensor) -> Tensor:
         scores: Tensor = self.scorer(encoded, ids)
+        if scores.shape != ids.shape:  # else a loss would stretch them to fit
+            raise SettingError(
+                f"the score module makes {tuple(scores.shape)} of ids {tuple(ids.shape)}; "
+                "it must give one score for each id, in the same shape."
+            )
         return scores
 
     def for_sampler(self, encoded: Tensor) -> dict[str, Any]:
