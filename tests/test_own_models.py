@@ -212,3 +212,16 @@ class Shaped(nn.Module):
 def test_scores_that_are_not_one_for_each_id_are_refused(log, sampler, shape):
     with pytest.raises(SettingError, match=r"the score module makes .* of ids \(\d+, \d+\); it must give one score"):
         vr.TorchRecommender(score=Shaped(log, shape)).fit(log, sampler, epochs=1)
+
+
+def test_a_scorer_that_flattens_its_ids_trains_and_serves(log):
+    class Flat(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.users, self.items = nn.Embedding(log.n_users, 1), nn.Embedding(log.n_items, 1)
+
+        def forward(self, users, ids):
+            return self.users(users) + self.items(ids.view(-1)).view(ids.shape)
+
+    model = vr.TorchRecommender(score=Flat()).fit(log, vr.DNS(), epochs=1)
+    assert model.recommend(log.user_ids[:3], n=4)[0].shape == (3, 4)

@@ -248,7 +248,7 @@ class TorchScorer(OwnModel):
         with at_rest(self.network):
             for first in range(0, len(users), block):
                 part = asked[first : first + block]
-                out[first : first + block] = self.network.score(part, ids.expand(len(part), -1)).cpu().numpy()
+                out[first : first + block] = self.network.score(part, ids.repeat(len(part), 1)).cpu().numpy()
         return out
 
     def history_scores(self, items: Array) -> NoReturn:
