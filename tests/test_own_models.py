@@ -225,3 +225,11 @@ def test_a_scorer_that_flattens_its_ids_trains_and_serves(log):
 
     model = vr.TorchRecommender(score=Flat()).fit(log, vr.DNS(), epochs=1)
     assert model.recommend(log.user_ids[:3], n=4)[0].shape == (3, 4)
+
+
+def test_a_fit_that_fails_leaves_the_tables_as_they_were(log):
+    users, items = nn.Embedding(log.n_users, 6), nn.Embedding(39, 6)
+    with pytest.raises(SettingError, match="for this log"):
+        vr.TorchRecommender(users, items).fit(log)
+    assert not users.sparse
+    assert not items.sparse

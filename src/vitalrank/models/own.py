@@ -41,10 +41,18 @@ class OwnModel(Trained):
         self._were_sparse = {table: table.sparse for table in tables}
         for table in tables:
             table.sparse = not table.scale_grad_by_freq  # a step then costs what it touches
-        return super().build(train, sampler, config)
+        try:
+            return super().build(train, sampler, config)
+        except BaseException:
+            self._give_back()
+            raise
 
     def settle(self) -> None:
         super().settle()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """The tables with the kind of gradient they had."""
         for table, sparse in self._were_sparse.items():
             table.sparse = sparse
 
