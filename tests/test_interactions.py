@@ -204,6 +204,8 @@ def test_dates_become_seconds() -> None:
         log = Interactions.from_arrays([1, 2], [1, 2], stamps)
         assert log.times is not None
         assert log.times.tolist() == [86_400, 1]
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        assert Interactions.from_arrays([1, 2], [1, 2], pa.array(texts, kind)).times.tolist() == [86_400, 1]  # type: ignore[union-attr]
     fine = np.array(["1970-01-01T00:00:00.5"], "datetime64[ms]")
     assert Interactions.from_arrays([1], [1], fine).times.tolist() == [0.5]  # type: ignore[union-attr]
 
@@ -223,6 +225,13 @@ def test_frames_of_any_make(make: Any) -> None:
     assert log.item_ids[log.items].tolist() == ["b", "c", "a"]
     named = Interactions.from_frame(make(FRAME), user="user_id", item="item_id", time=False)
     assert named.times is None
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_dates_in_a_frame_may_be_text(make: Any) -> None:
+    log = Interactions.from_frame(make({"user": ["a", "b"], "item": [1, 2], "time": ["1970-01-02", "1970-01-03"]}))
+    assert log.times is not None
+    assert log.times.tolist() == [86_400, 172_800]
 
 
 def test_frame_columns_are_found_or_asked_for() -> None:

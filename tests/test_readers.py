@@ -121,6 +121,17 @@ def test_parquet(tmp_path: Path) -> None:
     assert log.times.tolist() == [1_000_000_100, 1_000_000_200, 1_000_000_300]
 
 
+def test_text_of_any_kind_in_parquet(tmp_path: Path) -> None:
+    users, items, _, _ = zip(*ROWS, strict=True)
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        days = pa.array(["2001-09-11", "2001-09-10", "2001-09-09"], kind)
+        pq.write_table(
+            pa.table([pa.array(users, kind), pa.array(items, kind), days], ["user", "item", "time"]), tmp_path / "log"
+        )
+        log = vr.read(tmp_path / "log")
+        assert (seen(log), log.times is None) == (WORDS, False)
+
+
 def test_columns_may_be_named_or_counted(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("who,what,when\nb,x,2\na,y,1\na,x,1\n")

@@ -52,7 +52,7 @@ def encode(values: Any, name: str) -> tuple[Ids, Codes]:
     refuse_nulls(column, name)
     if pa.types.is_integer(column.type):
         return encode_ints(_int64(column, name))
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or column.type == pa.string_view():
+    if _is_text(column.type):
         if column.type == pa.string_view():
             column = column.cast(pa.large_string())
         return sort_dictionary(column.dictionary_encode())
@@ -109,12 +109,20 @@ def as_times(values: ArrayLike | pa.Array | pa.ChunkedArray, name: str = "times"
 
 def _parsed(column: pa.Array) -> pa.Array:
     """Times written as text, read as numbers or ISO dates; left alone if they are neither."""
-    for kind in NUMBER_TYPES + DATE_TYPES if pa.types.is_string(column.type) else ():
+    if not _is_text(column.type):
+        return column
+    text = column.cast(pa.large_string())
+    for kind in NUMBER_TYPES + DATE_TYPES:
         try:
-            return column.cast(kind)
+            return text.cast(kind)
         except pa.ArrowInvalid:
             continue
     return column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Arrow has text of three kinds; frames use them all."""
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def bad_times(numbers: NDArray[Any]) -> int | None:

@@ -56,6 +56,7 @@ _TARGETS = (
     (pa.types.is_floating, pa.float64()),
     (pa.types.is_string, pa.string()),
     (pa.types.is_large_string, pa.string()),
+    (pa.types.is_string_view, pa.string()),
     (pa.types.is_binary, pa.string()),
     (pa.types.is_temporal, pa.timestamp("us")),
 )
