@@ -252,6 +252,37 @@ def test_bad_lines_can_be_skipped_and_are_counted(
     assert "3 unreadable lines skipped" in caplog.text
 
 
+STRAY = {"user": '"{0}\t{1}\t{2}', "item": '{0}\t"{1}\t{2}', "time": '{0}\t{1}\t"{2}'}
+
+
+@pytest.mark.parametrize("side", STRAY)
+@pytest.mark.parametrize("place", [7, 99, 3_000])
+def test_a_stray_quote_costs_its_own_line_only(tmp_path: Path, side: str, place: int) -> None:
+    rows = [STRAY[side] if row == place else "{0}\t{1}\t{2}" for row in range(5_000)]
+    text = "".join(form.format(row % 70, row // 70, row + 1) + "\n" for row, form in enumerate(rows))
+    (tmp_path / "log.tsv").write_text("user\titem\ttime\n" + text)
+    log = vr.read(tmp_path / "log.tsv", on_bad="skip")
+    assert (len(log), log.skipped) == (4_999, 1)
+    with pytest.raises(vr.DataError, match=f"line {place + 2}: "):
+        vr.read(tmp_path / "log.tsv")
+
+
+def test_a_stray_quote_in_the_last_column_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text('user,item\n1,a\n1,"b\n2,c\n2,d\n')
+    log = vr.read(tmp_path / "log.csv", on_bad="skip")
+    assert seen(log) == [(1, "a"), (2, "c"), (2, "d")]
+    with pytest.raises(vr.DataError, match="line 3: a quote is opened and never closed"):
+        vr.read(tmp_path / "log.csv")
+
+
+def test_quoted_lines_between_bad_ones_are_kept_whole(tmp_path: Path) -> None:
+    good = ['{0},"two\nlines, ""quoted""",{1},{3}\n'.format(*row) for row in ROWS]
+    stray = 'u9,"oops,i9,1\n'
+    (tmp_path / "log.csv").write_text("user,text,item,time\n" + good[0] + stray + good[1] + "u8,i8\n" + stray + good[2])
+    log = vr.read(tmp_path / "log.csv", on_bad="skip")
+    assert (seen(log), log.skipped) == (WORDS, 3)
+
+
 BAD_RECORDS = {
     '{"user": "1", "item": 5, "time": 1}': "'user' is '1', where other lines have an int",
     '{"user": 1, "item": 5': "not a record",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from vitalrank.readers.columns import Columns
-from vitalrank.readers.lines import Block, Row
+from vitalrank.readers.lines import Block, Row, Suspect
 
 ONE_BYTE = "\x1f"  # stands in for a separator of several letters
 PARSE_BYTES = 1 << 22
@@ -31,27 +32,35 @@ class Delimited:
         return self.columns.time is not None
 
     def fast(self, data: bytes) -> pa.Table:
+        quoted = b'"' in data
+        if quoted and np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')) % 2:
+            raise Suspect  # Arrow takes all that follows a quote that is never closed for one value
         types = {name: pa.string() for name in self.columns if name}
         table = pacsv.read_csv(
             pa.py_buffer(_one_byte(data, self.separator)),
             read_options=pacsv.ReadOptions(column_names=self.names, block_size=PARSE_BYTES),
             parse_options=pacsv.ParseOptions(
-                delimiter=_letter(self.separator), newlines_in_values=b'"' in data, ignore_empty_lines=True
+                delimiter=_letter(self.separator), newlines_in_values=quoted, ignore_empty_lines=True
             ),
             convert_options=pacsv.ConvertOptions(include_columns=list(types), column_types=types),
         )
         return table.rename_columns(["user", "item", "time"][: len(types)])
 
     def careful(self, block: Block) -> Iterator[Row]:
-        places = [self.names.index(name) if name else None for name in self.columns]
-        for line, fields, problem in split_lines(block, self.separator):
-            if not problem and len(fields) != len(self.names):
-                problem = f"{len(fields)} columns instead of {len(self.names)}"
-            if problem:
-                yield Row(line, problem=problem)
-                continue
-            user, item, time = (None if place is None else fields[place] for place in places)
-            yield Row(line, user, item, time, _not_utf8((user, item, time)))
+        for line, fields, problem in split_lines(block, self.separator, self._problem):
+            yield Row(line, problem=problem) if problem else Row(line, *self._values(fields))
+
+    def _values(self, fields: Sequence[str]) -> list[str | None]:
+        """User, item and time."""
+        return [fields[self.names.index(name)] if name else None for name in self.columns]
+
+    def _problem(self, fields: Sequence[str]) -> str | None:
+        if len(fields) != len(self.names):
+            return f"{len(fields)} columns instead of {len(self.names)}"
+        values = self._values(fields)
+        if "\n" in (values[2] or ""):
+            return "the time goes on over the end of the line"
+        return _not_utf8(values)
 
 
 def _letter(separator: str) -> str:
@@ -71,18 +80,52 @@ def _not_utf8(values: Sequence[str | None]) -> str | None:
     return None
 
 
-def split_lines(block: Block, separator: str) -> Iterator[tuple[int, list[str], str | None]]:
-    """Line number, fields and problem of every line that is not blank; bytes that are not UTF-8 become surrogates."""
+def split_lines(
+    block: Block, separator: str, find_problem: Callable[[list[str]], str | None] | None = None
+) -> Iterator[tuple[int, list[str], str | None]]:
+    """Line number, fields and problem of every line that is not blank; bytes that are not UTF-8 become surrogates.
+
+    A stray quote takes the lines that follow into its field. So with ``find_problem``, which judges fields, reading
+    goes on at the line after the first of a bad record.
+    """
     text = _one_byte(block.data, separator).decode("utf-8", "surrogateescape")
-    reader = csv.reader(re.split(r"(?<=\n)", text), delimiter=_letter(separator))
+    lines = _Lines(re.split(r"(?<=\n)", text))
+    reader = csv.reader(lines, delimiter=_letter(separator))
     while True:
-        line = block.line + reader.line_num
+        first, problem = lines.place, None
         try:
             fields = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            yield line, [], str(error)
-            continue
-        if fields:
-            yield line, fields, None
+            fields, problem = [], str(error)
+        if lines.ended:
+            problem = "a quote is opened and never closed"
+        elif fields and find_problem is not None:
+            problem = find_problem(fields)
+        if problem and find_problem is not None:
+            lines.go_to(first + 1)
+        if fields or problem:
+            yield block.line + first, fields, problem
+
+
+class _Lines:
+    """Lines one by one, from any place."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self.place = 0
+        self.ended = False  # whether one more was asked for than there are
+
+    def go_to(self, place: int) -> None:
+        self.place, self.ended = place, False
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if self.place == len(self._lines):
+            self.ended = True
+            raise StopIteration
+        self.place += 1
+        return self._lines[self.place - 1]
