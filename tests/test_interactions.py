@@ -218,7 +218,24 @@ def test_an_empty_log_is_refused() -> None:
 FRAME = {"user_id": [2, 1, 2], "item_id": ["a", "b", "c"], "rating": [5.0, 1.0, 2.0], "timestamp": [3, 2, 1]}
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, dict, lambda data: pa.table(data).to_reader()])
+class Relation:
+    """Names of columns and a stream of rows, as a query of a data base gives; a column of it is one more query."""
+
+    def __init__(self, data: Any) -> None:
+        self._table = pa.table(data)
+        self.columns = self._table.column_names
+
+    def __getitem__(self, name: str) -> Relation:
+        return Relation(self._table.select([name]))
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+MAKES = [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table, dict, lambda data: pa.table(data).to_reader(), Relation]
+
+
+@pytest.mark.parametrize("make", MAKES)
 def test_frames_of_any_make(make: Any) -> None:
     log = Interactions.from_frame(make(FRAME))
     assert log.user_ids.tolist() == [1, 2]
@@ -232,6 +249,15 @@ def test_dates_in_a_frame_may_be_text(make: Any) -> None:
     log = Interactions.from_frame(make({"user": ["a", "b"], "item": [1, 2], "time": ["1970-01-02", "1970-01-03"]}))
     assert log.times is not None
     assert log.times.tolist() == [86_400, 172_800]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, dict])
+def test_columns_may_be_called_by_numbers(make: Any) -> None:
+    frame = make({0: ["a", "b"], 1: [7, 8], 2: [2, 1]})
+    for name in (str, int):
+        log = Interactions.from_frame(frame, user=name(0), item=name(1), time=name(2))
+        assert log.item_ids[log.items].tolist() == [7, 8]
+        assert log.times is not None
 
 
 def test_frame_columns_are_found_or_asked_for() -> None:

@@ -74,7 +74,7 @@ class Interactions:
 
     @classmethod
     def from_frame(
-        cls, frame: Any, user: str | None = None, item: str | None = None, time: str | bool | None = None
+        cls, frame: Any, user: str | int | None = None, item: str | int | None = None, time: str | int | None = None
     ) -> Interactions:
         """Take the columns of a data frame: pandas, polars, pyarrow, or anything else that Arrow reads.
 

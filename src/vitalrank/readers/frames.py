@@ -10,13 +10,28 @@ import pyarrow as pa
 from vitalrank.errors import DataError
 from vitalrank.readers.columns import recognise
 
+Name = str | int | None  # frames of pandas have numbers for names, too
 
-def columns_of(frame: Any, user: str | None, item: str | None, time: str | bool | None) -> tuple[Any, Any, Any]:
-    """The user, item and time columns of a frame, as Arrow columns; no other column is touched."""
-    source = frame if hasattr(frame, "columns") or isinstance(frame, Mapping) else _table(frame)
-    found = recognise(_names(source), user, item, time)
-    columns = {name: _column(source, name) for name in found if name}
+
+def columns_of(frame: Any, user: Name, item: Name, time: Name) -> tuple[Any, Any, Any]:
+    """The user, item and time columns of a frame, as Arrow columns; no other column is read where that can be."""
+    source = _source(frame)
+    names = _names(source)
+    wanted: list[Any] = [str(name) if type(name) is int else name for name in (user, item, time)]
+    found = recognise([str(name) for name in names], *wanted)
+    own = {str(name): name for name in names}
+    columns = {name: _column(source, own[name]) for name in found if name}
     return columns[found.user], columns[found.item], columns[found.time] if found.time else None
+
+
+def _source(frame: Any) -> Any:
+    """What gives its columns by name: the frame itself, or a table of it where it only gives rows."""
+    if isinstance(frame, Mapping):
+        return frame
+    if hasattr(frame, "collect_schema") and hasattr(frame, "collect"):  # a plan of polars
+        frame = frame.collect()
+    is_query = hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "__array__")
+    return frame if hasattr(frame, "columns") and not is_query else _table(frame)
 
 
 def _table(frame: Any) -> pa.Table:
@@ -27,13 +42,13 @@ def _table(frame: Any) -> pa.Table:
         raise DataError(f"Cannot read a {kind} as a table; give a pandas, polars or Arrow frame.") from error
 
 
-def _names(source: Any) -> list[str]:
+def _names(source: Any) -> list[Any]:
     if isinstance(source, pa.Table | pa.RecordBatch):
         return list(source.column_names)
-    return [str(name) for name in (source if isinstance(source, Mapping) else source.columns)]
+    return list(source if isinstance(source, Mapping) else source.columns)
 
 
-def _column(source: Any, name: str) -> Any:
+def _column(source: Any, name: Any) -> Any:
     column = source[name]
     to_arrow = getattr(column, "to_arrow", None)
     return to_arrow() if to_arrow is not None else column
