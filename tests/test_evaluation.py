@@ -1,5 +1,7 @@
 """Evaluation against a dense, plain computation, with ties, exclusion and odd block sizes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -228,6 +230,16 @@ def test_paired_t_equals_scipy(two_results):
     assert (outcome.low, outcome.high) == pytest.approx((interval.low, interval.high))
     assert outcome.difference == pytest.approx(a["recall@20"] - b["recall@20"])
     assert "recall@20" in repr(outcome)
+
+
+def test_differences_that_are_all_the_same():
+    def result(value):
+        return SimpleNamespace(users=np.arange(6), relevant=np.ones(6), per_user={"ndcg@5": np.full(6, value)})
+
+    assert vr.compare(result(0.5), result(0.25), "ndcg@5").p_value == 0.0
+    exact = 2 / 2**6  # all signs as they are, or all turned
+    outcome = vr.compare(result(0.5), result(0.25), "ndcg@5", test="sign-flip", rounds=20_000)
+    assert outcome.p_value == pytest.approx(exact, abs=0.01)
 
 
 def test_sign_flip_p_value_equals_the_exact_one():

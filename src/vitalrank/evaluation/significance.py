@@ -94,7 +94,7 @@ def compare(
     mean = float(difference.mean())
     error = float(difference.std(ddof=1)) / np.sqrt(len(difference))
     reach = float(t.ppf((1 + level) / 2, len(difference) - 1)) * error
-    p_value = TESTS[test](difference, rounds, seed) if error > 0 else float(mean == 0)
+    p_value = TESTS[test](difference, rounds, seed)
     values = float(a.per_user[metric].mean()), float(b.per_user[metric].mean())
     return Comparison(metric, *values, mean, p_value, mean - reach, mean + reach, len(difference), test)
 
@@ -102,6 +102,8 @@ def compare(
 def _t_test(difference: Values, rounds: int, seed: int) -> float:
     from scipy.stats import ttest_1samp
 
+    if difference.std() == 0:  # it would divide by the spread
+        return float(difference.mean() == 0)
     return float(ttest_1samp(difference, 0.0).pvalue)
 
 
@@ -109,7 +111,7 @@ def _sign_flip_test(difference: Values, rounds: int, seed: int) -> float:
     rng = np.random.default_rng(seed)
     moving = difference[difference != 0]  # a zero has no sign to flip
     bound = abs(moving.sum()) * (1 - 1e-12)  # rounding must not make an equal sum smaller
-    block = max(1, _CELLS // len(moving))
+    block = max(1, _CELLS // max(1, len(moving)))
     far = 0
     for start in range(0, rounds, block):
         shape = min(block, rounds - start), len(moving)
