@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import vitalrank as vr
-from vitalrank.checkpoint import read_folder
+from vitalrank.checkpoint import read_folder, write_folder
 from vitalrank.errors import SettingError, StorageError, TrainingError
 from vitalrank.models.base import Recommender
 from vitalrank.training import Trainer
@@ -125,6 +125,29 @@ def test_the_history_as_a_frame_and_as_lines(tmp_path):
     assert [json.loads(line) for line in text.splitlines()] == history.records
     with pytest.raises(StorageError, match="cannot be written"):
         history.to_jsonl(tmp_path)
+
+
+def test_numbers_of_numpy_in_a_record_are_saved_as_numbers(tmp_path):
+    def note(record, model):
+        record["seen"], record["share"], record["parts"] = np.int64(3), np.float32(0.5), np.arange(2)
+
+    log = vr.datasets.synthetic(users=30, items=20, interactions=200, seed=0)
+    options = {"callbacks": [note], "checkpoint": tmp_path / "run", "checkpoint_seconds": 0}
+    model = vr.MF(4).fit(log, vr.Uniform(), epochs=2, **options)
+    model.save(tmp_path / "model")
+    for record in (json.loads(model.history.to_jsonl().splitlines()[0]), *vr.load(tmp_path / "model").history):
+        assert (record["seen"], record["share"], record["parts"]) == (3, 0.5, [0, 1])
+    assert vr.load(tmp_path / "run").history[-1]["seen"] == 3
+
+
+def test_what_is_no_number_in_a_record_is_named_when_it_is_saved(tmp_path):
+    _, history = fit()
+    history[0]["thing"] = object()
+    with pytest.raises(StorageError, match="type object is not JSON serializable"):
+        history.to_jsonl()
+    with pytest.raises(StorageError, match="type object is not JSON serializable"):
+        write_folder(tmp_path / "model", {"history": history.records}, {})
+    assert not (tmp_path / "model").exists()
 
 
 def test_the_history_is_an_arrow_table_without_pandas(monkeypatch):

@@ -139,7 +139,27 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
     return (_readable(Path(path), must=False) / META).is_file()
 
 
+def to_json(value: Any, **options: Any) -> str:
+    """JSON text; numbers and arrays of NumPy count as Python's.
+
+    Examples
+    --------
+    >>> to_json({"seen": np.int64(3)})
+    '{"seen": 3}'
+    """
+    try:
+        return json.dumps(value, default=_plain, **options)
+    except TypeError as error:
+        raise StorageError(f"{error}; put numbers, text or None there.") from error
+
+
 # ---------------------------------------------------------------------------------------------------- writing
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):  # tensors have it, too
+        return value.tolist()
+    raise TypeError(f"a value of type {type(value).__name__} is not JSON serializable")
 
 
 def _write_files(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], ids: Ids | None) -> None:
@@ -149,7 +169,7 @@ def _write_files(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, ND
         _write_ids(folder / IDS, ids)
         digests[IDS] = _digest(folder / IDS)
     own = {"format": FORMAT, "library": __version__, "digests": digests}
-    (folder / META).write_text(json.dumps({**own, **meta}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / META).write_text(to_json({**own, **meta}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for name in (*digests, META):
         _force_to_disk(folder / name)
     _force_to_disk(folder)

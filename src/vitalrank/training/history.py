@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -123,7 +122,9 @@ class History(Sequence[Record]):
         >>> History([{"epoch": 1, "loss": 0.5}]).to_jsonl()
         '{"epoch": 1, "loss": 0.5}\n'
         """
-        text = "".join(json.dumps(record) + "\n" for record in self.records)
+        from vitalrank.checkpoint import to_json
+
+        text = "".join(to_json(record) + "\n" for record in self.records)
         if path is not None:
             try:
                 Path(path).write_text(text, encoding="utf-8")
