@@ -8,7 +8,7 @@ import pytest
 
 import vitalrank as vr
 from vitalrank.checkpoint import read_folder, write_folder
-from vitalrank.errors import SettingError, StorageError, TrainingError
+from vitalrank.errors import DataError, SettingError, StorageError, TrainingError
 from vitalrank.models.base import Recommender
 from vitalrank.training import Trainer
 from vitalrank.training.history import History, Totals
@@ -293,6 +293,9 @@ def test_a_valid_part_that_cannot_be_measured_is_refused_before_the_first_epoch(
         fit(model, valid=empty)
     with pytest.raises(SettingError, match="unknown metric 'fame'"):
         fit(model, valid=LOG, config=TrainConfig(metric="fame@10"))
+    other = vr.Interactions.from_arrays([0, 0, 7], [0, 1, 1])
+    with pytest.raises(DataError, match=r"valid has other user_ids than .* take all parts from one split_last"):
+        fit(model, valid=other)
     assert model.engine.step == 0
 
 

@@ -100,10 +100,8 @@ class Trainer:
         if len(train) == 0:
             raise SettingError("the training log is empty; give one with at least one interaction.")
         sampler = default_sampler(model, self.config) if sampler is None else _unbound(sampler)
-        if valid is not None and len(valid) == 0:
-            raise SettingError("the validation log is empty; hold out a larger share, or leave valid out.")
         if valid is not None:
-            self._check_metric()
+            self._check_valid(train, valid)
         folder = self._folder(model, train, sampler, valid)
         with limited(self.config.threads), own_stream(self.config.device), interruptible() as interrupt:
             engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
@@ -120,10 +118,14 @@ class Trainer:
             raise KeyboardInterrupt(_farewell(run, folder))
         return run.history
 
-    def _check_metric(self) -> None:
-        """Refuse a metric that nobody knows before the first epoch, not after it."""
+    def _check_valid(self, train: Interactions, valid: Interactions) -> None:
+        """Refuse what cannot be measured before the first epoch, not after it."""
         from vitalrank.evaluation.measuring import metric_names
+        from vitalrank.evaluation.ranking import check_same_ids
 
+        if len(valid) == 0:
+            raise SettingError("the validation log is empty; hold out a larger share, or leave valid out.")
+        check_same_ids(train, valid, "valid")
         metric_names(self.config.measure()[0])
 
     def _folder(self, model: Any, train: Interactions, sampler: Any, valid: Interactions | None) -> RunFolder | None:
