@@ -457,3 +457,24 @@ def test_a_margin_that_no_trial_has_is_refused():
     pytest.importorskip("optuna")
     with pytest.raises(SettingError, match=r"margin .* is 3"):
         vr.tune(LOG, LOG, "mf", space={"dim": [2, 4]}, config=TrainConfig(margin=3.0))
+
+
+@pytest.mark.parametrize(("values", "best"), [((0.1, 0.3, 0.2), 4), ((0.3, 0.1, 0.2), 2), ((0.1, 0.2, 0.3), 6)])
+@pytest.mark.parametrize("last", [0.9, 0.0])
+def test_more_epochs_forget_an_evaluation_that_only_the_end_called_for(tmp_path, scripted_metric, values, best, last):
+    """In six epochs at once the third is not evaluated."""
+
+    def run(epochs, **options):
+        return fit(valid=LOG, config=TrainConfig(epochs=epochs, valid_every=2), **options)
+
+    scripted_metric(*values)
+    whole, expected = run(6)
+    scripted_metric(values[0], last, *values[1:])
+    _, short = run(3, checkpoint=tmp_path / "a")
+    assert short.best_epoch == (3 if last > values[0] else 2)
+    _, same = run(3, checkpoint=tmp_path / "a", resume=True)
+    assert (same.best_epoch, same.records) == (short.best_epoch, short.records)
+    model, history = run(6, checkpoint=tmp_path / "a", resume=True)
+    assert history.best_epoch == expected.best_epoch == best
+    assert [record.get("ndcg@10") for record in history] == [record.get("ndcg@10") for record in expected]
+    assert model.engine.value == whole.engine.value

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from vitalrank.training.history import History
 Arrays = dict[str, NDArray[Any]]
 _STATE = "training.state."
 _CURRENT = "training.values."  # present where the model to serve is of an earlier, better epoch
+_BEFORE = "training.before."  # present where the last epoch is the best, but was evaluated only because it is the last
 
 
 class Engine(Protocol):
@@ -69,6 +70,14 @@ class HostEngine(ABC):
         return all(bool(np.isfinite(array).all()) for array in self.values().values())
 
 
+class Best(NamedTuple):
+    """The best epoch, if any."""
+
+    epoch: int | None
+    value: float
+    values: Mapping[str, Any] | None
+
+
 @dataclass
 class Run:
     """Where training stands after an epoch."""
@@ -77,11 +86,24 @@ class Run:
     history: History = field(default_factory=History)
     best_value: float = -np.inf
     best: Mapping[str, Any] | None = None  # the engine's copy of the best epoch's values
+    before: Best | None = None  # the best until the end of the run called for one more evaluation
 
     @property
     def best_epoch(self) -> int | None:
         """The epoch of ``best``."""
         return self.history.best_epoch
+
+    def take_best(self, best: Best) -> None:
+        """Have this epoch for the best."""
+        self.history.best_epoch, self.best_value, self.best = best
+
+    def forget_the_end(self, metric: str, every: int) -> None:
+        """Forget an evaluation that only the end called for, since there are to be more epochs."""
+        if self.epoch % every:
+            self.history.records[-1].pop(metric, None)
+        if self.before is not None:
+            self.take_best(self.before)
+        self.before = None
 
 
 @dataclass
@@ -117,7 +139,7 @@ class RunFolder:
         if run.best is not None and run.best_epoch != run.epoch:
             tensors |= {**engine.plain(run.best), **{_CURRENT + name: array for name, array in values.items()}}
         tensors |= {_STATE + name: array for name, array in engine.state().items()}
-        training = {
+        training: dict[str, Any] = {
             "epoch": run.epoch,
             "step": engine.step,
             "best_epoch": run.best_epoch,
@@ -125,6 +147,10 @@ class RunFolder:
             "identity": self.identity,
             "records": run.history.records,
         }
+        if run.before is not None:
+            training["before"] = None if run.before.values is None else run.before[:2]
+            copy = engine.plain(run.before.values or {})
+            tensors |= {_BEFORE + name: array for name, array in copy.items()}
         write_folder(self.path, {**model.meta(), "training": training}, tensors, model.ids())
         self.written, self._time = run.epoch, time.monotonic()
 
@@ -145,6 +171,10 @@ class RunFolder:
         if run.best_epoch is not None:
             run.best_value = training["best_value"]
             run.best = served
+        if "before" in training:
+            epoch, value = training["before"] or (None, -np.inf)
+            values = {name: saved.tensors[_BEFORE + name] for name in served} if epoch else None
+            run.before = Best(epoch, value, values)
         return run
 
     def refuse_existing(self) -> None:

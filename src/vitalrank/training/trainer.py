@@ -19,7 +19,7 @@ from vitalrank.threads import limited
 from vitalrank.training.history import History, Record, Totals
 from vitalrank.training.interrupts import Interrupt, interruptible
 from vitalrank.training.progress import Bar
-from vitalrank.training.runs import Engine, Run, RunFolder, run_folder
+from vitalrank.training.runs import Best, Engine, Run, RunFolder, run_folder
 from vitalrank.training.schedules import SCHEDULES
 from vitalrank.training.settings import TrainConfig
 
@@ -107,6 +107,8 @@ class Trainer:
             engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
             try:
                 run = folder.resume(engine) if folder is not None else Run()
+                if run.epoch < self.config.epochs:
+                    run.forget_the_end(self.config.metric, self.config.valid_every)
                 run.history.sampler, run.history.settings = repr(sampler), self.config.recipe()
                 model.history = run.history
                 with Bar(self.config.epochs, len(train), self.progress) as bar:
@@ -258,8 +260,9 @@ class _Session:
     def _keep_best(self, record: Record) -> None:
         value = record.get(self.config.metric)
         if value is not None and value > self.run.best_value:
-            self.run.history.best_epoch, self.run.best_value = self.run.epoch, value
-            self.run.best = self.engine.copy()
+            if self.run.epoch % self.config.valid_every:
+                self.run.before = Best(self.run.best_epoch, self.run.best_value, self.run.best)
+            self.run.take_best(Best(self.run.epoch, value, self.engine.copy()))
 
     def _check(self, epoch: int, totals: Totals) -> None:
         """Stop at the first epoch that is lost, before anything of it is kept."""
