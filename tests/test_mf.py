@@ -270,3 +270,8 @@ def test_a_wide_hinge_is_no_divergence():
     log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
     history = vr.MF(dim=4).fit(log, vr.Uniform(), loss="hinge", margin=20.0, epochs=2).history
     assert 0 < history[-1]["loss"] <= 20.0
+
+
+def test_seeds_of_any_size_in_one_process():
+    tables = [vr.MF(dim=4).fit(LOG, vr.Uniform(), epochs=1, seed=seed).item_table for seed in (0, 2**63, 2**64 - 1)]
+    assert len({table.tobytes() for table in tables}) == 3

@@ -16,7 +16,8 @@ _UNIT = 2.0**-32
 
 def fill_normal(table: Any, columns: int, seed: Any, number: int, deviation: float) -> None:
     """Fill the first ``columns`` of ``table[:, 0]`` (n, s, d) from the normal law; ``number`` tells tables apart."""
-    in_parts(len(table), lambda begin, end: _fill_rows(begin, end, table, columns, seed, number, deviation))
+    key = np.uint64(seed)  # a Python number would be of one type or another by its size
+    in_parts(len(table), lambda begin, end: _fill_rows(begin, end, table, columns, key, number, deviation))
 
 
 @njit(nogil=True, cache=True, **LEAN)
