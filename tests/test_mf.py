@@ -275,3 +275,10 @@ def test_a_wide_hinge_is_no_divergence():
 def test_seeds_of_any_size_in_one_process():
     tables = [vr.MF(dim=4).fit(LOG, vr.Uniform(), epochs=1, seed=seed).item_table for seed in (0, 2**63, 2**64 - 1)]
     assert len({table.tobytes() for table in tables}) == 3
+
+
+def test_tries_are_those_of_all_negatives_of_a_positive():
+    """And a positive counts as unviolated if one of its negatives is."""
+    assert vr.MF(dim=4).fit(LOG, vr.Uniform(), epochs=1, negatives=3).history[0]["tries"] == 3.0
+    shares = [vr.MF(dim=4).fit(LOG, vr.VINS(kappa=1, margin=0), epochs=1, negatives=k).history[-1] for k in (1, 4)]
+    assert shares[0]["unviolated"] < shares[1]["unviolated"] < 1.0

@@ -119,7 +119,7 @@ def _rows(found: Inspection) -> Iterator[tuple[str, str, str]]:
     if found.imbalance_counted:
         yield "imbalance, counted", _range(found.imbalance_counted), "in the last epoch"
     if found.tries is not None:
-        yield "tries", f"{found.tries:.1f}", "draws per negative in the last epoch"
+        yield "tries", f"{found.tries:.1f}", "draws per positive in the last epoch"
     if found.unviolated is not None:
         yield "searches in vain", f"{found.unviolated:.1%}", "nothing within the margin in kappa draws"
     if found.vanished is not None:

@@ -37,7 +37,7 @@ class Outcome:
 
     @property
     def tries(self) -> float | None:
-        """Mean draws per negative over all epochs."""
+        """Mean draws per positive over all epochs."""
         tries = [record["tries"] for record in self.records if record.get("tries") is not None]
         return float(np.mean(tries)) if tries else None
 

@@ -72,7 +72,7 @@ def ranking(results: Results) -> str:
         '<section class="ranking"><h2>Ranking</h2><div class="scroll"><table class="sortable"><thead><tr>'
         f"{cells}</tr></thead><tbody>{rows}</tbody></table></div>"
         f'<p class="soft">Means over the test users.{spread} p: paired t-test over the users against the best other '
-        "entry, adjusted by Holm for the number of entries. Tries: mean draws per negative. "
+        "entry, adjusted by Holm for the number of entries. Tries: mean draws per positive. "
         "Seconds: training alone. Click a column to sort.</p></section>"
     )
 
@@ -122,7 +122,7 @@ def dynamics(results: Results) -> str:
         )
         + figure(
             "Tries",
-            line_chart(tries, "Tries per negative against epochs", "epoch", "draws per negative", log_y=wide(tries)),
+            line_chart(tries, "Tries per positive against epochs", "epoch", "draws per positive", log_y=wide(tries)),
             "Candidates looked at to find one negative. A search gets longer as the model gets better.",
         )
         + figure(

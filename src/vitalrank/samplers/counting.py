@@ -77,7 +77,7 @@ class Counts:
 
     @property
     def exhausted_share(self) -> float:
-        """Share of the positives for which nothing violated."""
+        """Share of the positives for which a search for a negative found nothing that violates."""
         return self.exhausted / max(self.rows - self.skipped, 1)
 
     @property

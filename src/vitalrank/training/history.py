@@ -22,9 +22,9 @@ class Totals:
     skipped: int = 0  # positives of users who have seen every item: no update
     loss: float = 0.0
     start_loss: float = 0.0  # the loss the same pairs would have if all scores were equal
-    tries: int = 0
+    tries: int = 0  # candidates looked at, for all negatives
     vanished: int = 0  # no pair pulls with 0.01 or more, weights aside
-    violated: int | None = None  # a negative came within the margin; None if the sampler has none
+    violated: int | None = None  # each negative came within the margin; None if the sampler has none
 
     def means(self) -> Record:
         """Means over the positives that were trained on, as a record of the history."""
@@ -42,9 +42,10 @@ class History(Sequence[Record]):
     """One record per epoch.
 
     A record holds ``epoch``, ``lr`` (at its start), ``loss`` (mean over positives, without L2), ``tries`` (mean draws
-    per negative), ``vanished`` (share of positives whose loss has a slope below 0.01 for every negative, weights
-    aside), ``unviolated`` (share for which no candidate came within the margin, or None), ``skipped`` (positives
-    of users who have seen every item), ``seconds`` (training alone) and the metrics on the validation log.
+    per positive, for all its negatives together), ``vanished`` (share of positives whose loss has a slope below 0.01
+    for every negative, weights aside), ``unviolated`` (share for which at least one negative is not within the margin,
+    since no candidate was, or None), ``skipped`` (positives of users who have seen every item), ``seconds`` (training
+    alone) and the metrics on the validation log.
 
     Attributes
     ----------
