@@ -179,6 +179,22 @@ def test_models_without_steps_and_with_defaults_of_their_own(parts):
     assert tuned.make_sampler() == vr.samplers.CML(margin=1.5)
 
 
+@pytest.mark.parametrize(
+    ("sampler", "space", "margins"),
+    [
+        (None, {"margin": [0.5]}, (0.5, 0.5)),
+        (None, {"hinge_margin": [0.5]}, (0.5, 0.5)),
+        (None, {"margin": [0.5], "hinge_margin": [0.75]}, (0.75, 0.5)),
+        ("vins", {"margin": [0.5]}, (1.5, 0.5)),
+    ],
+)
+def test_the_margin_of_cml_is_one_for_loss_and_sampler(parts, sampler, space, margins):
+    pytest.importorskip("torch")
+    train, valid, _ = parts
+    tuned = vr.tune(train, valid, "cml", sampler, space={"dim": [4], **space}, config=vr.TrainConfig(epochs=1))
+    assert (tuned.config.margin, tuned.make_sampler().margin) == margins
+
+
 def test_a_model_of_ones_own(parts):
     train, valid, _ = parts
     make = partial(vr.MF, bias=True)

@@ -17,7 +17,8 @@ from vitalrank.training.trainer import default_sampler
 from vitalrank.tuning.results import Settings
 from vitalrank.tuning.spaces import Choice, Dimension, Range, named_space, parse_dimension
 
-# Training settings that a search may choose, by the names of their flags; "margin" alone is the sampler's.
+# Training settings that a search may choose, by the names of their flags; "margin" alone is the sampler's, or that of
+# both where a model's own sampler takes it from the training.
 _TRAINING = {
     "lr": "lr", "reg": "reg", "batch": "batch", "negatives": "negatives", "epochs": "epochs", "loss": "loss",
     "optimizer": "optimizer", "schedule": "schedule", "hinge_margin": "margin",
@@ -106,7 +107,10 @@ def plan_of(
         law = sampler or default_sampler(base, fitting(config, base, fixed))
     names = _model_name(make), None if law is None else sampler_name(law)
     written: Written = named_space(space, *names) if isinstance(space, str) else space
-    knobs = {name: _knob(name, value, make, law, fitting(config, base, fixed)) for name, value in written.items()}
+    taken = fitting(config, base, fixed)
+    both = "hinge_margin" not in written and sampler is None and law is not None and _shares_margin(base, taken)
+    homes = {name: "hinge_margin" if both and name == "margin" else name for name in written}
+    knobs = {name: _knob(homes[name], value, make, law, taken) for name, value in written.items()}
     plan = Plan(make, sampler, config, knobs, *names, fixed)
     plan.check()
     if law is not None:
@@ -138,6 +142,12 @@ def _knob(name: str, value: Any, make: Callable[..., Any], law: Sampler | None, 
             return Knob(part, field, _typed(parse_dimension(value), known[name]), known[name])
     every = sorted({key for known in homes.values() for key in known})
     raise SettingError(f"nothing here has a setting {name!r} to search; these can be: {', '.join(every) or 'none'}.")
+
+
+def _shares_margin(model: Any, config: TrainConfig) -> bool:
+    """Whether the model's own sampler takes its margin from the training, as that of CML does."""
+    other = replace(config, margin=2.0 * config.margin)
+    return bool(default_sampler(model, config) != default_sampler(model, other))
 
 
 def _typed(dimension: Dimension, default: Any) -> Dimension:
