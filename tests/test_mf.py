@@ -262,7 +262,7 @@ def test_wrong_settings_are_named(settings, words):
 def test_unknown_devices_and_options_are_errors():
     with pytest.raises(SettingError, match="unknown device 'tpu'"):
         vr.MF(dim=2).fit(LOG, vr.Uniform(), device="tpu")
-    with pytest.raises(TypeError, match="learning_rate"):
+    with pytest.raises(SettingError, match="learning_rate"):
         vr.MF(dim=2).fit(LOG, vr.Uniform(), learning_rate=1.0)
 
 
