@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
@@ -258,6 +259,22 @@ def test_columns_may_be_called_by_numbers(make: Any) -> None:
         log = Interactions.from_frame(frame, user=name(0), item=name(1), time=name(2))
         assert log.item_ids[log.items].tolist() == [7, 8]
         assert log.times is not None
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, dict, lambda data: pa.table(data).to_reader()])
+@pytest.mark.parametrize("name", ["visit_day", "moment"])
+def test_a_frame_with_a_time_under_another_name_is_asked_about(make: Any, name: str) -> None:
+    data = {"user": [1, 1], "item": [2, 3], "rating": [1.5, 2.0], name: [datetime(2021, 3, 2), datetime(2021, 3, 1)]}
+    with pytest.raises(vr.DataError, match=f"'{name}' may be the time; say time='{name}' or time=False"):
+        Interactions.from_frame(make(data))
+    assert Interactions.from_frame(make(data), time=name).items.tolist() == [1, 0]
+
+
+def test_columns_of_a_frame_may_be_numbered_and_have_gaps() -> None:
+    frame = pd.DataFrame({"user": [1, 2], "item": [1, 2], 0: pd.array([None, 3], "Int64")})
+    assert len(Interactions.from_frame(frame)) == 2
+    with pytest.raises(vr.DataError, match="row 0 is missing"):
+        Interactions.from_frame(frame, user="0")
 
 
 def test_frame_columns_are_found_or_asked_for() -> None:

@@ -136,10 +136,75 @@ def test_columns_may_be_named_or_counted(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("who,what,when\nb,x,2\na,y,1\na,x,1\n")
     assert seen(vr.read(path, user="who", item="what", time="when")) == [("a", "y"), ("a", "x"), ("b", "x")]
-    assert seen(vr.read(path, user="what", item="who")) == [("x", "b"), ("x", "a"), ("y", "a")]
+    assert seen(vr.read(path, user="what", item="who", time=False)) == [("x", "b"), ("x", "a"), ("y", "a")]
     path.write_text("5 x 1.0 b\n5 y 2.0 a\n")
     assert seen(vr.read(path, user=3, item=1)) == [("a", "y"), ("b", "x")]
     assert seen(vr.read(path, user=3, item=1, time=2, header=False)) == [("a", "y"), ("b", "x")]
+
+
+@pytest.mark.parametrize(
+    "name", ["created_at", "createdAt", "Event_Time", "event_timestamp", "DateTime", "ts", "unixReviewTime:float"]
+)
+def test_common_names_of_the_time_are_known(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(f"user_id,item_id,{name}\n1,new,9\n1,old,3\n")
+    assert seen(vr.read(path)) == [(1, "old"), (1, "new")]
+
+
+# Header and first row; the third column may be the time, so that the order of the file may not be the order of time.
+MAYBE_TIMES = {
+    "user,item,visit_date": "1,2,03/15/2021",
+    "user,item,dateAdded": "1,2,Tue Nov 17 2009",
+    "user,item,finished_at": "1,2,yesterday",
+    "user,item,moment": "1,2,2021-03-15 10:00:00",
+    "user,item,x": "1,2,1600000000",
+    "user,item,x1": "1,2,1600000000123",
+    "user,item,x2,rating": "1,2,20210315,4",
+}
+
+
+@pytest.mark.parametrize("header", MAYBE_TIMES)
+def test_a_column_that_may_be_the_time_is_asked_about(tmp_path: Path, header: str) -> None:
+    name = header.split(",")[2]
+    path = tmp_path / "log.csv"
+    path.write_text(f"{header}\n{MAYBE_TIMES[header]}\n")
+    said = rf"'{name}' may be the time; say time='{name}' or time=False \(--time {name} or --no-time\)"
+    with pytest.raises(vr.DataError, match=said):
+        vr.read(path)
+    assert len(vr.read(path, time=False)) == 1
+    row = dict(zip(header.split(","), MAYBE_TIMES[header].split(","), strict=True))
+    (tmp_path / "log.jsonl").write_text(json.dumps(row))
+    pq.write_table(pa.table({key: [value] for key, value in row.items()}), tmp_path / "log.parquet")
+    for other in ("log.jsonl", "log.parquet"):
+        with pytest.raises(vr.DataError, match=said):
+            vr.read(tmp_path / other)
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("user,item,rating", "1,2,4.5"),
+        ("user,item,stars,title", '1,2,5,"2001: a film, 1968"'),
+        ("user,item,update,lat,candidate", "1,2,7,8.5,9"),
+        ("user,item,session_id", "1,2,1600000000"),
+        ("user,item,year,playtime", "1,2,1995,300"),
+        ("user,item,flag,price", "1,2,True,"),
+    ],
+)
+def test_columns_that_are_no_times_raise_no_question(tmp_path: Path, header: str, row: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(f"{header}\n{row}\n")
+    assert vr.read(path).times is None
+
+
+def test_a_time_without_header_is_asked_about_too(tmp_path: Path) -> None:
+    path = tmp_path / "log.tsv"
+    path.write_text("7\t2010-10-19T23:55:27Z\t30.2\t11\n7\t2010-10-18T22:17:43Z\t30.2\t12\n")
+    with pytest.raises(
+        vr.DataError, match=r"column 1 may be the time; say time=1 or time=False \(--time 1 or --no-time\)"
+    ):
+        vr.read(path, user=0, item=3)
+    assert seen(vr.read(path, user=0, item=3, time=1)) == [(7, 12), (7, 11)]
 
 
 def test_dates_with_zones_and_wide_lines(tmp_path: Path) -> None:

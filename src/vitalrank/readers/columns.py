@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from vitalrank.errors import DataError
+from vitalrank.readers.overlooked import ask_about_time
 
 USER_NAMES = ("user", "userid", "uid", "u", "username", "reviewerid", "customer", "customerid", "visitorid", "memberid")
 ITEM_NAMES = (
     *("item", "itemid", "iid", "i", "movie", "movieid", "asin", "businessid", "product", "productid", "stockcode"),
     *("book", "bookid", "artist", "artistid", "track", "trackid", "song", "songid", "sku", "app", "appid", "gameid"),
 )
-TIME_NAMES = ("time", "timestamp", "t", "ts", "date", "datetime", "unixreviewtime", "unixtime", "invoicedate")
+TIME_NAMES = (
+    *("time", "timestamp", "t", "ts", "date", "datetime", "unixtime", "unixtimestamp", "timestampms", "unixreviewtime"),
+    *("created", "createdat", "createdtime", "createdate", "eventtime", "eventtimestamp", "eventdate", "eventts"),
+    *("invoicedate", "orderdate", "purchasedate", "transactiondate", "checkintime", "reviewdate", "tdat"),
+)
 WELL_KNOWN = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES}
 
 
@@ -44,6 +49,7 @@ def recognise(
     item: str | None = None,
     time: str | bool | None = None,
     where: str = "frame",
+    values: Callable[[str], Iterable[Any]] = lambda name: (),
 ) -> Columns:
     """Find the user, item and time columns.
 
@@ -55,6 +61,8 @@ def recognise(
         Names the caller gave; None looks for a well-known one. ``time=False`` means no time.
     where
         What to call the source in an error.
+    values
+        The first values of a column; asked for only where no time is found, which may yet be there.
 
     Examples
     --------
@@ -74,7 +82,10 @@ def recognise(
     )
     if len(set(found)) < 3:
         raise DataError(f"{where}: one column has two roles ({', '.join(map(str, found))}); name three different ones.")
-    return _once(found, names, where)
+    found = _once(found, names, where)
+    if time is None and found.time is None:
+        ask_about_time([name for name in names if name not in found], values, where)
+    return found
 
 
 def is_known(names: Sequence[str]) -> bool:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
 
 from vitalrank.errors import DataError
 from vitalrank.readers.columns import Columns, is_known, recognise
 from vitalrank.readers.delimited import Delimited, split_lines
 from vitalrank.readers.lines import Block, Wanted
+from vitalrank.readers.overlooked import all_times, ask_about_time
 
 SEPARATORS = ("::", "\t", ",", ";", "|", " ")
 SAMPLE_LINES = 50
-UNIX_SECONDS = 1e8  # numbers from here on are taken for times and not for ratings
 Fields = list[str]
 
 
@@ -26,12 +25,14 @@ def find_dialect(
     if not lines:
         raise DataError(f"{source}, line {block.line}: cannot be split at {separator!r}; say sep=... (--sep).")
     first = [field.strip() for field in lines[0]]
+    lines = [fields for fields in lines if len(fields) == len(first)]
     if header is None:
         header = _has_header(first, lines[1:], wanted, source)
     if not header:
         return Delimited(separator, _numbered(len(first)), _by_position(wanted, lines, source)), block
     user, item, time = (_name_at(first, column, source) for column in wanted)
-    columns = recognise(first, user, item, time, where=source)  # type: ignore[arg-type]
+    below = dict(zip(first, zip(*lines[1:], strict=True), strict=False))  # nothing where there is no other line
+    columns = recognise(first, user, item, time, source, lambda name: below.get(name, ()))  # type: ignore[arg-type]
     end = block.data.find(b"\n") + 1 or len(block.data)
     return Delimited(separator, _unique(first), columns), Block(block.data[end:], block.line + 1)
 
@@ -109,25 +110,18 @@ def _by_position(wanted: Wanted, lines: list[Fields], source: str) -> Columns:
     places = [_numbered(width)[_place(int(role), width, source)] for role in roles]
     if len(set(places)) < len(places):
         raise DataError(f"{source}: one column has two roles; give different positions.")
+    if time is None:
+        others = [place for place in range(width) if place not in roles]
+        ask_about_time(others, lambda place: [fields[place] for fields in lines], source)
     return Columns(places[0], places[1], places[2] if len(places) > 2 else None)
 
 
 def _last_if_time(lines: list[Fields], source: str) -> int:
     last = len(lines[0]) - 1
-    if not all(_looks_like_time(fields[last]) for fields in lines if len(fields) == last + 1):
+    if not all_times(fields[last] for fields in lines):
         said = f"say time={last} (--time {last}) or time=False (--no-time)"
         raise DataError(f"{source}: no header, and the last column may be no time; {said}.")
     return last
-
-
-def _looks_like_time(text: str) -> bool:
-    if _is_number(text):
-        return float(text) >= UNIX_SECONDS
-    try:
-        datetime.fromisoformat(text.strip())
-    except ValueError:
-        return False
-    return True
 
 
 def _numbered(width: int) -> tuple[str, ...]:

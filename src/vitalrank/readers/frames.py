@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from vitalrank.errors import DataError
 from vitalrank.readers.columns import recognise
+from vitalrank.readers.overlooked import first_values
 
 Name = str | int | None  # frames of pandas have numbers for names, too
 
@@ -16,10 +17,9 @@ Name = str | int | None  # frames of pandas have numbers for names, too
 def columns_of(frame: Any, user: Name, item: Name, time: Name) -> tuple[Any, Any, Any]:
     """The user, item and time columns of a frame, as Arrow columns; no other column is read where that can be."""
     source = _source(frame)
-    names = _names(source)
+    own = {str(name): name for name in _names(source)}
     wanted: list[Any] = [str(name) if type(name) is int else name for name in (user, item, time)]
-    found = recognise([str(name) for name in names], *wanted)
-    own = {str(name): name for name in names}
+    found = recognise(list(own), *wanted, values=lambda name: _first(_column(source, own[name])))
     columns = {name: _column(source, own[name]) for name in found if name}
     return columns[found.user], columns[found.item], columns[found.time] if found.time else None
 
@@ -52,3 +52,7 @@ def _column(source: Any, name: Any) -> Any:
     column = source[name]
     to_arrow = getattr(column, "to_arrow", None)
     return to_arrow() if to_arrow is not None else column
+
+
+def _first(column: Any) -> Iterable[Any]:
+    return first_values(column) if isinstance(column, pa.Array | pa.ChunkedArray) else column

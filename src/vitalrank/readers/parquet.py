@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ from vitalrank.errors import DataError
 from vitalrank.readers.collecting import Collector
 from vitalrank.readers.columns import recognise
 from vitalrank.readers.lines import Row, Suspect, Wanted
+from vitalrank.readers.overlooked import SAMPLE, first_values
 
 BATCH_ROWS = 1 << 18
 ROLES = ["user", "item", "time"]
@@ -23,7 +25,8 @@ def read_parquet(path: Path, wanted: Wanted, collector: Collector) -> None:
         raise DataError(f"{path}: Parquet columns have names; give them and no positions.")
     try:
         file = pq.ParquetFile(path)
-        columns = recognise(file.schema_arrow.names, *wanted, where=str(path))  # type: ignore[arg-type]
+        names = file.schema_arrow.names
+        columns = recognise(names, *wanted, str(path), lambda name: _first(file, name))  # type: ignore[arg-type]
         row = 0
         for batch in file.iter_batches(BATCH_ROWS, columns=[name for name in columns if name]):
             arrays = [_plain(batch[name], f"{path}, column {name!r}") for name in columns if name]
@@ -32,6 +35,10 @@ def read_parquet(path: Path, wanted: Wanted, collector: Collector) -> None:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"{path}: damaged Parquet file ({reason}); fetch or write it again.") from error
+
+
+def _first(file: pq.ParquetFile, name: str) -> list[Any]:
+    return next((first_values(batch[name]) for batch in file.iter_batches(SAMPLE, columns=[name])), [])
 
 
 def _plain(column: pa.Array, where: str) -> pa.Array:

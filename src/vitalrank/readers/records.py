@@ -97,7 +97,7 @@ def find_records(block: Block, wanted: Wanted, source: str) -> Records:
         raise DataError(f"{source}, line {block.line}: {problem}; give one JSON object per line.")
     if any(isinstance(column, int) and not isinstance(column, bool) for column in wanted):
         raise DataError(f"{source}: records have names and no positions; give the names of the fields.")
-    columns = recognise(list(record), *wanted, where=source)  # type: ignore[arg-type]
+    columns = recognise(list(record), *wanted, source, lambda name: [record[name]])  # type: ignore[arg-type]
     id_types = (type(record[columns.user]), type(record[columns.item]))
     for name, kind in zip((columns.user, columns.item), id_types, strict=True):
         if kind not in KIND_NAMES:
