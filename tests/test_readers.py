@@ -142,6 +142,33 @@ def test_columns_may_be_named_or_counted(tmp_path: Path) -> None:
     assert seen(vr.read(path, user=3, item=1, time=2, header=False)) == [("a", "y"), ("b", "x")]
 
 
+def test_a_first_row_is_never_taken_for_a_header_where_columns_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "asin.csv"
+    path.write_text("A3R5,B00005N7NN\nA3R5,0001055178\n")
+    with pytest.raises(vr.DataError, match=r"is the first line \(A3R5, B00005N7NN\) a header\?.*--no-header"):
+        vr.read(path, user=0, item=1)
+    assert len(vr.read(path, user=0, item=1, header=False)) == 2
+    assert len(vr.read(path, user=0, item=1, header=True)) == 1
+    path.write_text("ann,tea,2021-01-02\nann,7,2021-01-01\n")  # a date names no column
+    assert seen(vr.read(path, user=0, item=1, time=2)) == seen(vr.read(path)) == [("ann", "7"), ("ann", "tea")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user,thing\na,1\n",
+        "who,movieId\na,1\n",
+        "who,what,timestamp\na,1,x\n",
+        "who,what,rating\na,b,4\nb,b,2.5\n",
+        "who,what,seen\na,b,2021-01-01\n",
+    ],
+)
+def test_a_certain_header_is_no_question_where_columns_are_counted(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    assert len(vr.read(path, user=0, item=1, time=False)) == text.count("\n") - 1
+
+
 @pytest.mark.parametrize(
     "name", ["created_at", "createdAt", "Event_Time", "event_timestamp", "DateTime", "ts", "unixReviewTime:float"]
 )

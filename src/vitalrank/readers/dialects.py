@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from vitalrank.errors import DataError
-from vitalrank.readers.columns import Columns, is_known, recognise
+from vitalrank.readers.columns import WELL_KNOWN, Columns, is_known, plain, recognise
 from vitalrank.readers.delimited import Delimited, split_lines
 from vitalrank.readers.lines import Block, Wanted
 from vitalrank.readers.overlooked import all_times, ask_about_time
@@ -66,19 +66,36 @@ def _separator(sample: Block, source: str) -> str:
 def _has_header(first: Fields, others: list[Fields], wanted: Wanted, source: str) -> bool:
     if any(isinstance(column, str) for column in wanted) or is_known(first):
         return True
-    if any(map(_is_number, first)):
+    if any(map(_is_value, first)):
         return False
-    if any(_is_number(field) for fields in others for field in fields):
+    if isinstance(wanted[0], int) and isinstance(wanted[1], int):
+        # Nothing would notice a row lost as a header: columns that are counted need no known names.
+        sure = _names_a_role(first, wanted) or _heads_numbers(others, wanted)
+    else:
+        sure = any(_is_value(field) for fields in others for field in fields)
+    if sure:
         return True
     said = "Say header=True (--header) or header=False (--no-header)"
     raise DataError(f"{source}: is the first line ({', '.join(first)}) a header? {said}.")
 
 
-def _is_number(text: str) -> bool:
+def _names_a_role(first: Fields, wanted: Wanted) -> bool:
+    roles = {wanted[0]: "user", wanted[1]: "item"}
+    return any(plain(field) in WELL_KNOWN[roles.get(place, "time")] for place, field in enumerate(first))
+
+
+def _heads_numbers(others: list[Fields], wanted: Wanted) -> bool:
+    """Whether a column has numbers or dates below a word; ids do not count, some of which happen to be digits."""
+    columns = [values for place, values in enumerate(zip(*others, strict=True)) if place not in wanted[:2]]
+    return any(all(map(_is_value, values)) for values in columns)
+
+
+def _is_value(text: str) -> bool:
+    """A number or a date: no name of a column."""
     try:
         float(text)
     except ValueError:
-        return False
+        return all_times([text])
     return True
 
 
