@@ -281,6 +281,9 @@ def test_time_false_keeps_the_order_of_the_file(tmp_path: Path) -> None:
         (["1.0", "1", "2"], object),
         (["99999999999999999999", "1", "2"], object),
         (["5000000000", "1", "2"], np.int64),
+        (["0x174876E800", "0x174876E801", "0x174876E802"], object),  # as long as the numbers they could be
+        (["0XFFFFFFFF", "1", "2"], object),
+        (["0xF4240", "3", "-2"], object),
     ],
 )
 def test_untyped_ids_are_ints_only_if_nothing_is_lost(tmp_path: Path, ids: list[str], kind: Any) -> None:

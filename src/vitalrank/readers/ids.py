@@ -77,15 +77,20 @@ def _narrow(ints: Ints) -> Ints:
 
 
 def _as_ints(texts: pa.Array) -> Ints | None:
-    """The same ids as ints, unless any is written in another way than ints are: ``007`` stays a string."""
+    """The same ids as ints, unless any is written in another way than ints are: ``007`` and ``0xFF`` stay strings."""
     try:
         column = texts.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
     ints: Ints = column.to_numpy()
-    if ints.min() < 0:
+    if ints.min() < 0 or _has_letters(texts):
         return ints if pc.all(pc.equal(column.cast(pa.string()), texts)).as_py() else None
     return ints if _digits(ints) == pc.sum(pc.binary_length(texts)).as_py() else None
+
+
+def _has_letters(texts: pa.Array) -> bool:
+    """Whether there is more than digits: Arrow reads hex, which may be as long as the number it stands for."""
+    return bool(np.frombuffer(texts.buffers()[2], np.uint8).max() > ord("9"))
 
 
 def _digits(ints: Ints) -> int:
