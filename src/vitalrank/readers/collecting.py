@@ -34,6 +34,8 @@ class Collector:
 
     def add(self, table: pa.Table, text_ids: bool = False) -> None:
         """Append columns user, item and perhaps time; `Suspect`, and nothing appended, when any value is in doubt."""
+        if not table.num_rows:  # a block of blank lines
+            return
         users = self._users.prepared(table["user"].combine_chunks(), text_ids)
         items = self._items.prepared(table["item"].combine_chunks(), text_ids)
         times = self.time_reader.column(table["time"].combine_chunks()) if "time" in table.column_names else None

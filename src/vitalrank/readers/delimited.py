@@ -14,7 +14,7 @@ import pyarrow.csv as pacsv
 from vitalrank.readers.columns import Columns
 from vitalrank.readers.lines import Block, Row, Suspect
 
-ONE_BYTE = "\x1f"  # stands in for a separator of several letters
+ONE_BYTE = "\x1f"  # stands in for a separator of several bytes
 PARSE_BYTES = 1 << 22
 
 
@@ -64,11 +64,11 @@ class Delimited:
 
 
 def _letter(separator: str) -> str:
-    return separator if len(separator) == 1 else ONE_BYTE
+    return separator if len(separator.encode()) == 1 else ONE_BYTE
 
 
 def _one_byte(data: bytes, separator: str) -> bytes:
-    return data if len(separator) == 1 else data.replace(separator.encode(), ONE_BYTE.encode())
+    return data if len(separator.encode()) == 1 else data.replace(separator.encode(), ONE_BYTE.encode())
 
 
 def _not_utf8(values: Sequence[str | None]) -> str | None:

@@ -66,7 +66,18 @@ class Records:
                 return Row(line, problem=f"{name!r} is {value!r}, where other lines have {KIND_NAMES[kind]}")
             if isinstance(value, int) and not -_TOO_LARGE <= value < _TOO_LARGE:
                 return Row(line, problem=f"{name!r} is {value}, more than 64 bits hold")
+            if isinstance(value, str) and not _is_unicode(value):
+                return Row(line, problem=f"{name!r} is {value!r}, which UTF-8 cannot write")
         return Row(line, user, item, time)
+
+
+def _is_unicode(text: str) -> bool:
+    r"""Whether it is whole: JSON may hold one half of a pair, ``"\ud800"``."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def parse_record(data: bytes, load: Callable[[str], Any]) -> dict[str, Any]:

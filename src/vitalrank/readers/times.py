@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from vitalrank.interactions.encoding import DATE_TYPES, NUMBER_TYPES, bad_times,
 from vitalrank.readers.lines import Suspect
 
 _TOO_LARGE = 1 << 63  # for a whole number of 64 bits
+_LARGEST = sys.float_info.max
 
 
 class TimeReader:
@@ -49,8 +50,8 @@ class TimeReader:
     def single(self, value: Any) -> int | float:
         """Number of one value; ValueError says what is wrong with it."""
         number, dates = _number(value)
-        if not (math.isfinite(number) and number >= 0):
-            raise ValueError(f"time {value} is not a finite number >= 0")
+        if not 0 <= number <= _LARGEST:
+            raise ValueError(f"time {str(value)[:40]} is not a finite number >= 0")
         if self._dates not in (None, dates):
             other = "dates" if self._dates else "numbers"
             raise ValueError(f"time {value!r}, where other lines have {other}")
