@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import os
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -526,6 +528,48 @@ def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
         vr.read(tmp_path)
     with pytest.raises(vr.DataError, match="no such file"):
         vr.read(tmp_path / "none.csv")
+
+
+@pytest.fixture
+def piped(tmp_path: Path) -> Iterator[Callable[[bytes], Path]]:
+    """A pipe that gives these bytes, once."""
+    writers = []
+
+    def pipe(data: bytes) -> Path:
+        path = tmp_path / f"pipe-{len(writers)}"
+        os.mkfifo(path)
+        writers.append(threading.Thread(target=path.write_bytes, args=(data,)))
+        writers[-1].start()
+        return path
+
+    yield pipe
+    for writer in writers:
+        writer.join()
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_a_log_may_come_through_a_pipe(piped: Callable[[bytes], Path], packing: str) -> None:
+    content, expected = FORMATS["log.csv"]
+    assert seen(vr.read(piped(PACKERS[packing](content.encode())))) == expected
+
+
+def test_errors_name_the_pipe_and_not_its_copy(tmp_path: Path, piped: Callable[[bytes], Path]) -> None:
+    pq.write_table(pa.table({"user": [1.5], "item": [2]}), tmp_path / "log.parquet")
+    for data, message in (
+        (b"", "pipe-0 is empty"),
+        (b"user,item,time\n1,2,x\n", "pipe-1, line 2: time 'x'"),
+        (b"PK\x03\x04rest", "pipe-2 is a zip"),
+        ((tmp_path / "log.parquet").read_bytes(), "pipe-3: user ids of type double"),
+        (b"PAR1 and no more", "pipe-4: damaged Parquet"),
+    ):
+        with pytest.raises(vr.DataError, match=message) as error:
+            vr.read(piped(data))
+        assert "vitalrank-" not in str(error.value)
+
+
+def test_what_is_no_file_is_refused() -> None:
+    with pytest.raises(vr.DataError, match="/dev/null is no regular file"):
+        vr.read("/dev/null")
 
 
 def test_arguments_that_mean_nothing_are_refused(tmp_path: Path) -> None:

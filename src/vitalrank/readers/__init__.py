@@ -9,7 +9,7 @@ from vitalrank.errors import DataError, SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.readers.collecting import Collector
 from vitalrank.readers.parquet import read_parquet
-from vitalrank.readers.sources import PARQUET, TextSource, check_file, magic
+from vitalrank.readers.sources import PARQUET, TextSource, as_file, magic
 from vitalrank.readers.text import read_text
 
 __all__ = ["read"]
@@ -36,7 +36,7 @@ def read(
     Parameters
     ----------
     path
-        The file.
+        The file, or a pipe, whose text is copied to a temporary file first.
     user, item, time
         Column names (or positions from 0, in a file without header); None looks for well-known names.
         ``time=False`` ignores times, so that a user's rows keep the order of the file.
@@ -58,16 +58,16 @@ def read(
     """
     if on_bad not in ("raise", "skip"):
         raise SettingError(f"on_bad={on_bad!r}: give 'raise' or 'skip'.")
-    file = Path(path)
-    check_file(file)
-    collector = Collector(str(file), skip=on_bad == "skip")
-    if magic(file) == PARQUET:
-        if sep is not None or header is not None:
-            raise SettingError(f"{file}: sep= and header= mean nothing for Parquet; leave them out.")
-        read_parquet(file, (user, item, time), collector)
-    else:
-        with TextSource(file) as source:
-            read_text(source, (user, item, time), sep, header, collector)
+    name = str(path)
+    collector = Collector(name, skip=on_bad == "skip")
+    with as_file(Path(path)) as file:
+        if magic(file) == PARQUET:
+            if sep is not None or header is not None:
+                raise SettingError(f"{name}: sep= and header= mean nothing for Parquet; leave them out.")
+            read_parquet(file, (user, item, time), collector)
+        else:
+            with TextSource(file, name=name) as source:
+                read_text(source, (user, item, time), sep, header, collector)
     if not collector.rows:
-        raise DataError(f"{file}: no rows" + (f", {collector.skipped:,} lines skipped." if collector.skipped else "."))
+        raise DataError(f"{name}: no rows" + (f", {collector.skipped:,} lines skipped." if collector.skipped else "."))
     return collector.finish()

@@ -22,19 +22,19 @@ ROLES = ["user", "item", "time"]
 def read_parquet(path: Path, wanted: Wanted, collector: Collector) -> None:
     """Stream a Parquet file into the collector."""
     if any(isinstance(column, int) and not isinstance(column, bool) for column in wanted):
-        raise DataError(f"{path}: Parquet columns have names; give them and no positions.")
+        raise DataError(f"{collector.source}: Parquet columns have names; give them and no positions.")
     try:
         file = pq.ParquetFile(path)
         names = file.schema_arrow.names
-        columns = recognise(names, *wanted, str(path), lambda name: _first(file, name))  # type: ignore[arg-type]
+        columns = recognise(names, *wanted, collector.source, lambda name: _first(file, name))  # type: ignore[arg-type]
         row = 0
         for batch in file.iter_batches(BATCH_ROWS, columns=[name for name in columns if name]):
-            arrays = [_plain(batch[name], f"{path}, column {name!r}") for name in columns if name]
+            arrays = [_plain(batch[name], f"{collector.source}, column {name!r}") for name in columns if name]
             _add(pa.table(arrays, ROLES[: len(arrays)]), row, collector)
             row += batch.num_rows
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise DataError(f"{path}: damaged Parquet file ({reason}); fetch or write it again.") from error
+        raise DataError(f"{collector.source}: damaged Parquet file ({reason}); fetch or write it again.") from error
 
 
 def _first(file: pq.ParquetFile, name: str) -> list[Any]:

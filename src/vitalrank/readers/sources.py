@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import NamedTemporaryFile
 from types import TracebackType
 from typing import Any
 
@@ -27,18 +30,40 @@ NOT_TEXT = {
 }
 
 
-def check_file(path: Path) -> None:
+@contextmanager
+def as_file(path: Path) -> Iterator[Path]:
+    """The file itself, or a copy of what comes through a pipe, which can be read only once."""
+    if not path.is_fifo():
+        check_file(path)
+        yield path
+        return
+    with NamedTemporaryFile(prefix="vitalrank-") as copy:
+        try:
+            with path.open("rb") as pipe:
+                copyfileobj(pipe, copy)
+            copy.flush()
+        except OSError as error:
+            said = "save the log as a file and name that"
+            raise DataError(f"{path}: cannot be copied to {copy.name} ({error.strerror}); {said}.") from error
+        check_file(Path(copy.name), str(path))
+        yield Path(copy.name)
+
+
+def check_file(path: Path, name: str | None = None) -> None:
     """Refuse what cannot be a log at all."""
+    name = name or str(path)
     if path.is_dir():
-        raise DataError(f"{path} is a folder; name a file in it.")
+        raise DataError(f"{name} is a folder; name a file in it.")
     if not path.exists():
-        raise DataError(f"{path}: no such file.")
+        raise DataError(f"{name}: no such file.")
+    if not path.is_file():
+        raise DataError(f"{name} is no regular file; save the log as a file and name that.")
     try:
         size = len(magic(path, 1))
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+        raise DataError(f"{name}: cannot be read ({error.strerror}).") from error
     if not size:
-        raise DataError(f"{path} is empty.")
+        raise DataError(f"{name} is empty.")
 
 
 def magic(path: Path, size: int = 4) -> bytes:
@@ -49,14 +74,14 @@ def magic(path: Path, size: int = 4) -> bytes:
 class TextSource:
     """A text file, packed or not, as blocks that end at a line's end."""
 
-    def __init__(self, path: Path, block: int = BLOCK) -> None:
-        self.path = path
+    def __init__(self, path: Path, block: int = BLOCK, *, name: str | None = None) -> None:
+        self.name = name or str(path)  # for errors
         self._size = block
         start = magic(path, 8)
         packing = next((name for mark, name in PACKED.items() if start.startswith(mark)), None)
         for mark, what in NOT_TEXT.items():
             if start.startswith(mark):
-                raise DataError(f"{path} is {what}.")
+                raise DataError(f"{self.name} is {what}.")
         self._packing = packing
         self._stream: Any = pa.input_stream(str(path), compression=packing)
         self._threads = ThreadPoolExecutor(1)
@@ -93,19 +118,19 @@ class TextSource:
             data: bytes = self._stream.read(self._size)
         except OSError as error:
             what = f"the {self._packing} data are cut short or damaged" if self._packing else "cannot be read"
-            raise DataError(f"{self.path}: {what}; fetch the file again.") from error
+            raise DataError(f"{self.name}: {what}; fetch the file again.") from error
         return data
 
     def _forced_cut(self, data: bytes, line: int) -> int:
         """A quote that is never closed must not make us hold the whole file."""
         cut = data.rfind(b"\n") + 1
         if not cut and len(data) > LONGEST_LINE:
-            raise DataError(f"{self.path}, line {line}: no end within {len(data):,} bytes; give text with line ends.")
+            raise DataError(f"{self.name}, line {line}: no end within {len(data):,} bytes; give text with line ends.")
         return cut
 
     def _first(self, data: bytes) -> bytes:
         if b"\x00" in data[:65536]:
-            raise DataError(f"{self.path} is a binary file (or UTF-16 text); give text in UTF-8, or Parquet.")
+            raise DataError(f"{self.name} is a binary file (or UTF-16 text); give text in UTF-8, or Parquet.")
         return data.removeprefix(b"\xef\xbb\xbf")
 
 
