@@ -388,6 +388,26 @@ def test_a_stray_quote_in_the_last_column_is_seen(tmp_path: Path) -> None:
         vr.read(tmp_path / "log.csv")
 
 
+@pytest.mark.parametrize("side", STRAY)
+@pytest.mark.parametrize("apart", [1, 20, 2_000])
+def test_two_stray_quotes_do_not_swallow_the_lines_between(tmp_path: Path, side: str, apart: int) -> None:
+    rows = [STRAY[side] if row in (30, 30 + apart) else "{0}\t{1}\t{2}" for row in range(5_000)]
+    text = "".join(form.format(f"u{row % 70}", row // 70, row + 1) + "\n" for row, form in enumerate(rows))
+    (tmp_path / "log.tsv").write_text("user\titem\ttime\n" + text)
+    with pytest.raises(vr.DataError, match=f"line 32: .*{side} goes on over the end of the line"):
+        vr.read(tmp_path / "log.tsv")
+    log = vr.read(tmp_path / "log.tsv", on_bad="skip")
+    assert (len(log), log.skipped) == (4_998, 2)
+    assert not any("\n" in str(name) for name in (*log.user_ids, *log.item_ids))
+
+
+def test_a_quote_that_is_never_closed_is_a_bad_line(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text('user,item\n1,2\n3,"4\n')
+    with pytest.raises(vr.DataError, match="line 3: a quote is opened and never closed"):
+        vr.read(tmp_path / "log.csv")
+    assert seen(vr.read(tmp_path / "log.csv", on_bad="skip")) == [(1, 2)]
+
+
 def test_quoted_lines_between_bad_ones_are_kept_whole(tmp_path: Path) -> None:
     good = ['{0},"two\nlines, ""quoted""",{1},{3}\n'.format(*row) for row in ROWS]
     stray = 'u9,"oops,i9,1\n'

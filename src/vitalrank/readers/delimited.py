@@ -16,6 +16,7 @@ from vitalrank.readers.lines import Block, Row, Suspect
 
 ONE_BYTE = "\x1f"  # stands in for a separator of several bytes
 PARSE_BYTES = 1 << 22
+ROLES = ["user", "item", "time"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ class Delimited:
             ),
             convert_options=pacsv.ConvertOptions(include_columns=list(types), column_types=types),
         )
-        return table.rename_columns(["user", "item", "time"][: len(types)])
+        if quoted and any(map(_has_newline, table.columns)):
+            raise Suspect
+        return table.rename_columns(ROLES[: len(types)])
 
     def careful(self, block: Block) -> Iterator[Row]:
         for line, fields, problem in split_lines(block, self.separator, self._problem):
@@ -58,8 +61,9 @@ class Delimited:
         if len(fields) != len(self.names):
             return f"{len(fields)} columns instead of {len(self.names)}"
         values = self._values(fields)
-        if "\n" in (values[2] or ""):
-            return "the time goes on over the end of the line"
+        for role, value in zip(ROLES, values, strict=True):
+            if "\n" in (value or ""):
+                return f"the {role} goes on over the end of the line"
         return _not_utf8(values)
 
 
@@ -69,6 +73,11 @@ def _letter(separator: str) -> str:
 
 def _one_byte(data: bytes, separator: str) -> bytes:
     return data if len(separator.encode()) == 1 else data.replace(separator.encode(), ONE_BYTE.encode())
+
+
+def _has_newline(column: pa.ChunkedArray) -> bool:
+    texts = (chunk.buffers()[2] for chunk in column.chunks)
+    return any(bool((np.frombuffer(text, np.uint8) == ord("\n")).any()) for text in texts if text)
 
 
 def _not_utf8(values: Sequence[str | None]) -> str | None:
