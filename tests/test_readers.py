@@ -394,11 +394,30 @@ def test_two_stray_quotes_do_not_swallow_the_lines_between(tmp_path: Path, side:
     rows = [STRAY[side] if row in (30, 30 + apart) else "{0}\t{1}\t{2}" for row in range(5_000)]
     text = "".join(form.format(f"u{row % 70}", row // 70, row + 1) + "\n" for row, form in enumerate(rows))
     (tmp_path / "log.tsv").write_text("user\titem\ttime\n" + text)
-    with pytest.raises(vr.DataError, match=f"line 32: .*{side} goes on over the end of the line"):
+    with pytest.raises(vr.DataError, match="line 32: a quote goes on over the end of the line"):
         vr.read(tmp_path / "log.tsv")
     log = vr.read(tmp_path / "log.tsv", on_bad="skip")
     assert (len(log), log.skipped) == (4_998, 2)
     assert not any("\n" in str(name) for name in (*log.user_ids, *log.item_ids))
+
+
+@pytest.mark.parametrize("apart", [1, 20, 4_000])
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_two_stray_quotes_in_a_title_do_not_swallow_the_lines_between(tmp_path: Path, apart: int, end: str) -> None:
+    stray = {90: '"', 90 + apart: '"'}
+    rows = [f"{row % 70},{stray.get(row, '')}T {row},{row},{row + 1}" for row in range(5_000)]
+    (tmp_path / "log.csv").write_text("user,title,item,time\n" + "\n".join(rows) + end)
+    with pytest.raises(vr.DataError, match="line 92: a quote goes on over the end of the line"):
+        vr.read(tmp_path / "log.csv")
+    log = vr.read(tmp_path / "log.csv", on_bad="skip")
+    assert (len(log), log.skipped) == (4_998, 2)
+
+
+def test_an_id_of_two_lines_is_a_bad_line(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text('user,item\n1,2\n"3\n4",5\n6,7\n')
+    with pytest.raises(vr.DataError, match="line 3: the user goes on over the end of the line"):
+        vr.read(tmp_path / "log.csv")
+    assert vr.read(tmp_path / "log.csv", on_bad="skip").skipped == 1
 
 
 def test_a_quote_that_is_never_closed_is_a_bad_line(tmp_path: Path) -> None:
@@ -406,6 +425,13 @@ def test_a_quote_that_is_never_closed_is_a_bad_line(tmp_path: Path) -> None:
     with pytest.raises(vr.DataError, match="line 3: a quote is opened and never closed"):
         vr.read(tmp_path / "log.csv")
     assert seen(vr.read(tmp_path / "log.csv", on_bad="skip")) == [(1, 2)]
+
+
+def test_sloppy_quotes_within_a_line_are_no_stray_quotes(tmp_path: Path) -> None:
+    titles = ['"Weird" Al', 'a 7" single', '"two\nlines"', '"said ""no"",\nand ""yes"""', '"x"']
+    rows = [f"{n % 9}\t{titles[n % 5]}\t{n}\n" for n in range(2_000)]
+    (tmp_path / "log.tsv").write_text("user\ttitle\titem\n" + "".join(rows))
+    assert len(vr.read(tmp_path / "log.tsv")) == 2_000
 
 
 def test_quoted_lines_between_bad_ones_are_kept_whole(tmp_path: Path) -> None:

@@ -37,15 +37,16 @@ class Delimited:
         if quoted and np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')) % 2:
             raise Suspect  # Arrow takes all that follows a quote that is never closed for one value
         types = {name: pa.string() for name in self.columns if name}
+        data = _one_byte(data, self.separator)
         table = pacsv.read_csv(
-            pa.py_buffer(_one_byte(data, self.separator)),
+            pa.py_buffer(data),
             read_options=pacsv.ReadOptions(column_names=self.names, block_size=PARSE_BYTES),
             parse_options=pacsv.ParseOptions(
                 delimiter=_letter(self.separator), newlines_in_values=quoted, ignore_empty_lines=True
             ),
             convert_options=pacsv.ConvertOptions(include_columns=list(types), column_types=types),
         )
-        if quoted and any(map(_has_newline, table.columns)):
+        if quoted and (any(map(_has_newline, table.columns)) or _swallows(data, table.num_rows, self.separator)):
             raise Suspect
         return table.rename_columns(ROLES[: len(types)])
 
@@ -80,6 +81,19 @@ def _has_newline(column: pa.ChunkedArray) -> bool:
     return any(bool((np.frombuffer(text, np.uint8) == ord("\n")).any()) for text in texts if text)
 
 
+def _swallows(data: bytes, rows: int, separator: str) -> bool:
+    """Whether a quote that is open over the end of a line is closed in the middle of a field, as by a stray quote."""
+    text = np.frombuffer(data, np.uint8)
+    is_end = text == ord("\n")
+    if np.count_nonzero(is_end) + (not data.endswith(b"\n")) <= rows:
+        return False  # a row per line
+    ends, quotes = np.flatnonzero(is_end), np.flatnonzero(text == ord('"'))
+    opened, closed = quotes[::2], quotes[1::2]
+    long = np.searchsorted(ends, opened) < np.searchsorted(ends, closed)
+    after = text[np.minimum(closed[long] + 1, len(text) - 1)]
+    return not np.isin(after, [ord(letter) for letter in (_letter(separator), "\r", "\n", '"')]).all()
+
+
 def _not_utf8(values: Sequence[str | None]) -> str | None:
     for value in values:
         try:
@@ -110,12 +124,22 @@ def split_lines(
             fields, problem = [], str(error)
         if lines.ended:
             problem = "a quote is opened and never closed"
+        elif lines.place > first + 1 and (problem or not _is_strict(lines.since(first), _letter(separator))):
+            problem = "a quote goes on over the end of the line"
         elif fields and find_problem is not None:
             problem = find_problem(fields)
         if problem and find_problem is not None:
             lines.go_to(first + 1)
         if fields or problem:
             yield block.line + first, fields, problem
+
+
+def _is_strict(lines: list[str], letter: str) -> bool:
+    """Whether a record of several lines closes its quotes where fields end; on one line, a title may be sloppy."""
+    try:
+        return bool(list(csv.reader(lines, delimiter=letter, strict=True)))
+    except csv.Error:
+        return False
 
 
 class _Lines:
@@ -128,6 +152,9 @@ class _Lines:
 
     def go_to(self, place: int) -> None:
         self.place, self.ended = place, False
+
+    def since(self, place: int) -> list[str]:
+        return self._lines[place : self.place]
 
     def __iter__(self) -> Iterator[str]:
         return self
