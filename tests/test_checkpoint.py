@@ -1,6 +1,7 @@
 """Folders are whole or not there, and anything odd in them is named."""
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -26,7 +27,9 @@ def folder(tmp_path):
 
 
 def leftovers(place):
-    return sorted(entry.name for entry in place.parent.iterdir() if entry.name != place.name)
+    """What is there beside the files of a folder, in it and around it."""
+    inside = [entry.name for entry in place.iterdir() if entry.name not in (META, TENSORS, IDS)]
+    return sorted(inside + [entry.name for entry in place.parent.iterdir() if entry.name != place.name])
 
 
 def test_what_was_written_is_read(folder):
@@ -76,7 +79,7 @@ def test_a_folder_is_replaced_and_foreign_files_are_kept(folder):
     assert (folder / "report.html").read_text() == "mine"
     assert (folder / "checkpoint").is_dir()
     assert not (folder / IDS).exists()
-    assert leftovers(folder) == []
+    assert leftovers(folder) == ["checkpoint", "report.html"]
 
 
 def test_a_folder_that_holds_other_things_is_written_into(tmp_path):
@@ -109,27 +112,40 @@ def test_a_write_that_fails_at_any_step_loses_nothing(folder, monkeypatch, momen
     assert leftovers(folder) == []
 
 
-def test_a_crash_between_the_two_renames_is_survived(folder):
-    folder.rename(checkpoint._aside(folder))  # the old folder stepped aside, then the power went
-    assert is_saved(folder)
-    assert read_folder(folder).meta["class"] == "Toy"
-    write_folder(folder, {"class": "New"}, {"table": TABLE})
-    assert read_folder(folder).meta["class"] == "New"
-    assert leftovers(folder) == []
+def test_a_folder_that_one_stands_in_can_be_replaced(folder, monkeypatch):
+    (folder / "below").mkdir()
+    for place, there in ((".", folder), ("..", folder / "below")):
+        monkeypatch.chdir(there)
+        for number in range(3):
+            write_folder(place, {"number": number}, {"table": TABLE + number})
+        assert os.path.samefile(there, ".")
+        assert read_folder(place).meta == {"number": 2}
 
 
-def test_a_crash_before_the_clearing_up_is_survived(folder):
-    old = checkpoint._aside(folder)
-    old.mkdir()
-    (old / META).write_text("{}")
-    (old / "report.html").write_text("mine")
-    write_folder(folder, {"class": "New"}, {"table": TABLE})
-    assert (folder / "report.html").read_text() == "mine"
+@pytest.mark.parametrize("ids", [(INT_IDS, STR_IDS), None])
+@pytest.mark.parametrize("moved", range(5))
+def test_a_crash_while_files_move_in_is_survived(folder, tmp_path, moved, ids):
+    new = folder / checkpoint.NEW
+    write_folder(tmp_path / "other", {"class": "New"}, {"table": TABLE + 1}, ids)
+    (tmp_path / "other").rename(new)  # the draft was whole and renamed, then the power went
+    names = [name for name in (TENSORS, IDS, META) if (new / name).exists()]
+    for name in names[:moved]:
+        (new / name).replace(folder / name)
+    if moved > len(names):
+        new.rmdir()
+    for _ in range(2):
+        assert is_saved(folder)
+        assert read_folder(folder).meta["class"] == "New"
+        np.testing.assert_array_equal(read_folder(folder).tensors["table"], TABLE + 1)
+        assert (read_folder(folder).ids is None) == (ids is None)
+        checkpoint._finish_replacing(folder)
+    write_folder(folder, {"class": "Newer"}, {"table": TABLE})
+    assert read_folder(folder).meta["class"] == "Newer"
     assert leftovers(folder) == []
 
 
 def test_drafts_of_killed_writers_are_cleared(folder):
-    draft, other = folder.with_name(".a.0123abcd.tmp"), folder.with_name(".a.b.0123abcd.tmp")
+    draft, other = folder / ".vitalrank.0123abcd.tmp", folder / ".vitalrank.mine.tmp"
     for path in (draft, other):
         path.mkdir()
         (path / TENSORS).write_text("half")

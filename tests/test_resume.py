@@ -203,6 +203,21 @@ def test_a_link_to_a_folder_stays_one(tmp_path):
     assert len(fit(tmp_path / "near", epochs=4).history) == 4
 
 
+def test_the_folder_that_one_stands_in_can_hold_a_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(fit(".", epochs=3).history) == 3
+    assert os.path.samefile(tmp_path, ".")
+    assert len(fit(".", epochs=4).history) == 4
+
+
+def test_a_run_keeps_its_folder_where_the_process_goes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    fit("run", epochs=3, callbacks=[lambda record, model: os.chdir(tmp_path / "elsewhere")])
+    assert len(vr.load(tmp_path / "run").history) == 3
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "adagrad", "sgd"])
 def test_divergence_names_the_epoch_and_keeps_the_last_good_state(tmp_path, optimizer):
     with pytest.raises(TrainingError, match=r"diverged in epoch \d+ .*lower lr \(now 10\)"):

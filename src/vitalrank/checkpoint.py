@@ -1,13 +1,14 @@
 """Folders on disk: ``model.json``, ``tensors.safetensors`` and ``ids.arrow``, whole or not there at all.
 
-A folder is written under a temporary name beside its place, forced to disk, and renamed. Nothing is ever
-pickled, unpickled or executed.
+The files are written to a draft inside the folder, forced to disk, and the draft is renamed to ``NEW``: from then on
+readers find them there. Then each moves to its own place, and a crash on the way is made good by the next writer. The
+folder itself never moves, so that a shell may stand in it and a disk may be mounted there. Nothing is ever pickled,
+unpickled or executed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -31,7 +32,7 @@ FORMAT = 1
 META = "model.json"
 TENSORS = "tensors.safetensors"
 IDS = "ids.arrow"
-_FILES = (TENSORS, IDS, META)  # META last: a folder with a META is complete
+NEW = ".vitalrank.new"  # whole while it holds a META; what it lacks then is in its own place already
 _OWN_KEYS = ("format", "library", "digests")
 
 Ids = tuple[NDArray[Any], NDArray[Any]]
@@ -84,9 +85,9 @@ def write_folder(
     if clash:
         raise StorageError(f"{path}: meta may not use the key {min(clash)!r}; choose another name.")
     place = Path(path).resolve()  # a link stays one: what it points at is replaced
-    draft = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}.tmp")  # as _clear_drafts looks for
+    draft = draft_in(place)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         _finish_replacing(place)
         _clear_drafts(place)
         draft.mkdir()
@@ -115,16 +116,17 @@ def read_folder(path: str | os.PathLike[str]) -> Saved:
     ...
     vitalrank.errors.StorageError: no/such/folder: no model.json here; give a folder that save() wrote.
     """
-    folder = _readable(Path(path))
+    folder = Path(path)
     meta = _read_meta(folder)
+    files = {name: _place_of(folder, name) for name in meta["digests"]}
     for name, digest in meta["digests"].items():
-        _check_digest(folder / name, digest)
-    with _explained(folder / TENSORS):
-        tensors = load_file(folder / TENSORS)
+        _check_digest(files[name], digest)
+    with _explained(files[TENSORS]):
+        tensors = load_file(files[TENSORS])
     ids = None
-    if IDS in meta["digests"]:
-        with _explained(folder / IDS):
-            ids = _read_ids(folder / IDS)
+    if IDS in files:
+        with _explained(files[IDS]):
+            ids = _read_ids(files[IDS])
     return Saved(_without_own_keys(meta), tensors, ids)
 
 
@@ -136,7 +138,12 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
     >>> is_saved("no/such/folder")
     False
     """
-    return (_readable(Path(path), must=False) / META).is_file()
+    return _place_of(Path(path), META).is_file()
+
+
+def draft_in(place: Path) -> Path:
+    """A name in a folder for what is not whole yet; the next writer removes what a killed one left there."""
+    return place / f".vitalrank.{uuid.uuid4().hex[:8]}.tmp"
 
 
 def to_json(value: Any, **options: Any) -> str:
@@ -196,57 +203,43 @@ def _force_to_disk(path: Path) -> None:
 
 
 def _put_in_place(draft: Path, place: Path) -> None:
-    if (place / META).exists():
-        # A folder cannot be renamed over a full one: the old one steps aside, and readers know where.
-        place.rename(_aside(place))
-        draft.rename(place)
-        _force_to_disk(place.parent)
-        with contextlib.suppress(OSError):  # the new folder is in place; the next write tries again
-            _finish_replacing(place)
-    elif place.exists():
-        for name in _FILES:
-            if (draft / name).exists():
-                (draft / name).replace(place / name)
-        _force_to_disk(place)
-    else:
-        draft.rename(place)
-        _force_to_disk(place.parent)
-
-
-def _aside(place: Path) -> Path:
-    return place.with_name(f".{place.name}.old")
+    draft.rename(place / NEW)
+    _force_to_disk(place)
+    with contextlib.suppress(OSError):  # readers find the new files where they are; the next writer tries again
+        _finish_replacing(place)
 
 
 def _finish_replacing(place: Path) -> None:
-    """Clear up after a replacement, also one that a crash cut short."""
-    old = _aside(place)
-    if not old.exists():
+    """Move new files to their own places, also those that a crash left on the way."""
+    new = place / NEW
+    if not new.exists():
         return
-    if not place.exists():
-        old.rename(place)
-        return
-    for entry in old.iterdir():
-        if entry.name not in _FILES and not (place / entry.name).exists():
-            entry.rename(place / entry.name)
-    shutil.rmtree(old)
+    if (new / META).exists():
+        held = _read_meta(place)["digests"]
+        for name in (TENSORS, IDS):
+            if (new / name).exists():
+                (new / name).replace(place / name)
+            elif name not in held:
+                (place / name).unlink(missing_ok=True)
+        _force_to_disk(place)
+        (new / META).replace(place / META)  # last: what is whole must be in place before
+        _force_to_disk(place)
+    shutil.rmtree(new)
 
 
 def _clear_drafts(place: Path) -> None:
     """Remove what killed writers left behind."""
-    for draft in place.parent.glob(f".{glob.escape(place.name)}.{'[0-9a-f]' * 8}.tmp"):
+    for draft in place.glob(f".vitalrank.{'[0-9a-f]' * 8}.tmp"):
         shutil.rmtree(draft, ignore_errors=True)
 
 
 # ---------------------------------------------------------------------------------------------------- reading
 
 
-def _readable(path: Path, must: bool = True) -> Path:
-    for folder in (path, _aside(path.resolve())):
-        if (folder / META).is_file():
-            return folder
-    if must:
-        raise StorageError(f"{path}: no {META} here; give a folder that save() wrote.")
-    return path
+def _place_of(folder: Path, name: str) -> Path:
+    """Where a file of a folder is to be read."""
+    new = folder / NEW
+    return new / name if (new / META).is_file() and (new / name).is_file() else folder / name
 
 
 def _without_own_keys(meta: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,20 +247,23 @@ def _without_own_keys(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:
+    path = _place_of(folder, META)
+    if not path.is_file():
+        raise StorageError(f"{folder}: no {META} here; give a folder that save() wrote.")
     try:
-        meta: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))
+        meta: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise StorageError(f"{folder / META}: not readable as JSON ({error}); restore or save it again.") from error
+        raise StorageError(f"{path}: not readable as JSON ({error}); restore or save it again.") from error
     number = meta.get("format") if isinstance(meta, dict) else None
     if not isinstance(number, int) or not isinstance(meta.get("digests"), dict) or TENSORS not in meta["digests"]:
-        raise StorageError(f"{folder / META}: not written by vitalrank; give a folder that save() wrote.")
+        raise StorageError(f"{path}: not written by vitalrank; give a folder that save() wrote.")
     if number != FORMAT:
         raise StorageError(
-            f"{folder / META}: format {number}, written by vitalrank {meta.get('library')}; this version reads "
+            f"{path}: format {number}, written by vitalrank {meta.get('library')}; this version reads "
             f"format {FORMAT}. Install a vitalrank that knows it."
         )
     if not set(meta["digests"]) <= {TENSORS, IDS}:
-        raise StorageError(f"{folder / META}: names files that a model folder does not have; save it again.")
+        raise StorageError(f"{path}: names files that a model folder does not have; save it again.")
     return meta
 
 

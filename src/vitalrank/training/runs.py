@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checkpoint import Saved, is_saved, read_folder, write_folder
+from vitalrank.checkpoint import Saved, draft_in, is_saved, read_folder, write_folder
 from vitalrank.checks import check_count, is_number
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.models.base import Recommender
@@ -189,10 +188,12 @@ class RunFolder:
         place = self.path.resolve()
         if place.exists() and not place.is_dir():
             raise StorageError(f"{self.path}: is a file; choose another folder.")
-        draft = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}.tmp")
+        draft, is_new = draft_in(place), not place.exists()
         try:
             draft.mkdir(parents=True)
             draft.rmdir()
+            if is_new:
+                place.rmdir()
         except OSError as error:
             raise StorageError(f"{self.path}: cannot be written ({error}); choose another folder.") from error
 
@@ -218,4 +219,4 @@ def run_folder(
         check_count("checkpoint_epochs", epochs)
     if seconds is not None and seconds != np.inf and not (is_number(seconds) and seconds >= 0):
         raise SettingError(f"checkpoint_seconds is {seconds!r}; it must be at least 0, or None.")
-    return RunFolder(Path(path), identity, epochs, seconds)
+    return RunFolder(Path(path).absolute(), identity, epochs, seconds)
