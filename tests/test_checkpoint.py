@@ -1,7 +1,6 @@
 """Folders are whole or not there, and anything odd in them is named."""
 
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -118,7 +117,7 @@ def test_a_folder_that_one_stands_in_can_be_replaced(folder, monkeypatch):
         monkeypatch.chdir(there)
         for number in range(3):
             write_folder(place, {"number": number}, {"table": TABLE + number})
-        assert os.path.samefile(there, ".")
+        assert there.samefile(".")
         assert read_folder(place).meta == {"number": 2}
 
 

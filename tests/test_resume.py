@@ -4,6 +4,7 @@ import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -28,8 +29,8 @@ vr.MF(dim=16, bias=True).fit(
 """
 
 
-def start(folder):
-    return subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.PIPE, text=True)
+def start(folder, **options):
+    return subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.PIPE, text=True, **options)
 
 
 def tensors(folder):
@@ -81,6 +82,25 @@ for sampler in (vr.Uniform(), vr.VINS(), vr.DNS(candidates=4)):
     environment = {**os.environ, "NUMBA_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "1", "1"]
+
+
+def test_a_second_run_in_the_same_folder_is_refused_and_harms_nothing(undisturbed, tmp_path):
+    with start(tmp_path / "run") as first:
+        first.stdout.readline()
+        first.send_signal(signal.SIGSTOP)  # so that it is there, wherever it stands
+        try:
+            with start(tmp_path / "run", stderr=subprocess.PIPE) as second:
+                told = second.communicate()[1]
+            with pytest.raises(StorageError, match=f"process {first.pid} writes here now"):
+                vr.load(undisturbed).save(tmp_path / "run")
+        finally:
+            first.send_signal(signal.SIGCONT)
+        first.communicate()
+    assert second.returncode != 0
+    assert f"process {first.pid} writes here now; wait or choose another folder." in told
+    assert first.returncode == 0
+    assert tensors(tmp_path / "run") == tensors(undisturbed)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {path.name for path in undisturbed.iterdir()}
 
 
 # ------------------------------------------------------------------------------------------------------- faults
@@ -206,7 +226,7 @@ def test_a_link_to_a_folder_stays_one(tmp_path):
 def test_the_folder_that_one_stands_in_can_hold_a_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert len(fit(".", epochs=3).history) == 3
-    assert os.path.samefile(tmp_path, ".")
+    assert tmp_path.samefile(".")
     assert len(fit(".", epochs=4).history) == 4
 
 
@@ -216,6 +236,20 @@ def test_a_run_keeps_its_folder_where_the_process_goes(tmp_path, monkeypatch):
     fit("run", epochs=3, callbacks=[lambda record, model: os.chdir(tmp_path / "elsewhere")])
     assert len(vr.load(tmp_path / "run").history) == 3
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_run_inside_another_of_the_same_folder_is_refused(tmp_path):
+    with pytest.raises(StorageError, match="a run of this process writes here already"):
+        fit(tmp_path / "run", callbacks=[lambda record, model: fit(tmp_path / "run")])
+
+
+def test_a_run_that_keeps_nothing_leaves_nothing(tmp_path):
+    (tmp_path / "there").mkdir()
+    for name in ("there", "new"):
+        with pytest.raises(TrainingError, match="diverged in epoch 1 "):
+            fit(tmp_path / name, lr=1e30, optimizer="sgd")
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    assert list((tmp_path / "there").iterdir()) == []
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adagrad", "sgd"])

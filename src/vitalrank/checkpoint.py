@@ -27,6 +27,7 @@ from safetensors.numpy import load_file, save_file
 
 from vitalrank import __version__
 from vitalrank.errors import StorageError
+from vitalrank.locks import writing
 
 FORMAT = 1
 META = "model.json"
@@ -71,7 +72,7 @@ def write_folder(
     Raises
     ------
     StorageError
-        The disk is full, the folder cannot be written, ...; what was there before is untouched.
+        The disk is full, another process writes there, ...; what was there before is untouched.
 
     Examples
     --------
@@ -85,20 +86,20 @@ def write_folder(
     if clash:
         raise StorageError(f"{path}: meta may not use the key {min(clash)!r}; choose another name.")
     place = Path(path).resolve()  # a link stays one: what it points at is replaced
-    draft = draft_in(place)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        _finish_replacing(place)
-        _clear_drafts(place)
-        draft.mkdir()
-        _write_files(draft, meta, tensors, ids)
-        _put_in_place(draft, place)
-    except (OSError, SafetensorError, pa.ArrowException) as error:
-        raise StorageError(
-            f"{place}: cannot be written ({error}); nothing was replaced. Free space or choose another folder."
-        ) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    draft = place / f".vitalrank.{uuid.uuid4().hex[:8]}.tmp"  # as _clear_drafts looks for
+    with writing(place):
+        try:
+            _finish_replacing(place)
+            _clear_drafts(place)
+            draft.mkdir()
+            _write_files(draft, meta, tensors, ids)
+            _put_in_place(draft, place)
+        except (OSError, SafetensorError, pa.ArrowException) as error:
+            raise StorageError(
+                f"{place}: cannot be written ({error}); nothing was replaced. Free space or choose another folder."
+            ) from error
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def read_folder(path: str | os.PathLike[str]) -> Saved:
@@ -139,11 +140,6 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
     False
     """
     return _place_of(Path(path), META).is_file()
-
-
-def draft_in(place: Path) -> Path:
-    """A name in a folder for what is not whole yet; the next writer removes what a killed one left there."""
-    return place / f".vitalrank.{uuid.uuid4().hex[:8]}.tmp"
 
 
 def to_json(value: Any, **options: Any) -> str:
@@ -205,6 +201,8 @@ def _force_to_disk(path: Path) -> None:
 def _put_in_place(draft: Path, place: Path) -> None:
     draft.rename(place / NEW)
     _force_to_disk(place)
+    with contextlib.suppress(OSError):  # a parent that may not be read
+        _force_to_disk(place.parent)
     with contextlib.suppress(OSError):  # readers find the new files where they are; the next writer tries again
         _finish_replacing(place)
 

@@ -42,6 +42,7 @@ def fit(
     [bold]vitalrank fit log.tsv --out runs/a --sampler vins --set beta=0.25[/]
     """
     from vitalrank.cli.choices import parts_of, print_json, read_log, save_config
+    from vitalrank.locks import only_writer
 
     job = _job(ctx, model, sampler, typed_and_filed(ctx, "settings"))
     if job.sampler is None:
@@ -53,7 +54,9 @@ def fit(
     made.held_out = parts
     if job.sampler is None:
         made.fit(train)
-        made.save(out)
+        with only_writer(out):
+            _refuse_existing(out)  # another run may have come first
+            made.save(out)
     else:
         kept = {name: ctx.params[name] for name in options.KEEPING}
         if count:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -13,9 +14,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checkpoint import Saved, draft_in, is_saved, read_folder, write_folder
+from vitalrank.checkpoint import Saved, is_saved, read_folder, write_folder
 from vitalrank.checks import check_count, is_number
 from vitalrank.errors import SettingError, StorageError
+from vitalrank.locks import only_writer
 from vitalrank.models.base import Recommender
 from vitalrank.training.history import History
 
@@ -176,26 +178,15 @@ class RunFolder:
             run.before = Best(epoch, value, values)
         return run
 
-    def refuse_existing(self) -> None:
-        """A new run does not overwrite an old one."""
-        if is_saved(self.path):
-            raise StorageError(
-                f"{self.path}: holds a run already; resume it (resume=True, --resume) or choose another folder."
-            )
-
-    def probe(self) -> None:
-        """Fail now and not after the first hour if nothing can be written there."""
-        place = self.path.resolve()
-        if place.exists() and not place.is_dir():
-            raise StorageError(f"{self.path}: is a file; choose another folder.")
-        draft, is_new = draft_in(place), not place.exists()
-        try:
-            draft.mkdir(parents=True)
-            draft.rmdir()
-            if is_new:
-                place.rmdir()
-        except OSError as error:
-            raise StorageError(f"{self.path}: cannot be written ({error}); choose another folder.") from error
+    @contextmanager
+    def kept(self, resume: bool) -> Iterator[None]:
+        """Keep the folder for this run; one that is taken fails now and not after the first hour."""
+        with only_writer(self.path):
+            if not resume and is_saved(self.path):
+                raise StorageError(
+                    f"{self.path}: holds a run already; resume it (resume=True, --resume) or choose another folder."
+                )
+            yield
 
     def _checked(self, saved: Saved) -> dict[str, Any]:
         training: dict[str, Any] | None = saved.meta.get("training")

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -103,7 +104,8 @@ class Trainer:
         if valid is not None:
             self._check_valid(train, valid)
         folder = self._folder(model, train, sampler, valid)
-        with limited(self.config.threads), own_stream(self.config.device), interruptible() as interrupt:
+        kept = nullcontext() if folder is None else folder.kept(self._resume)
+        with kept, limited(self.config.threads), own_stream(self.config.device), interruptible() as interrupt:
             engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
             try:
                 run = folder.resume(engine) if folder is not None else Run()
@@ -140,11 +142,7 @@ class Trainer:
             "sampler": repr(sampler),
             **self.config.recipe(),
         }
-        folder = run_folder(self._checkpoint, identity, *self._every)
-        if not self._resume:
-            folder.refuse_existing()
-        folder.probe()
-        return folder
+        return run_folder(self._checkpoint, identity, *self._every)
 
 
 def _refuse_keeping(resume: bool, epochs: int | None, seconds: float | None) -> None:
