@@ -45,9 +45,17 @@ def test_a_model_over_modules_is_for_python(words, log, tmp_path, capsys):
     assert "TorchRecommender takes modules of your own, in Python; choose one of mf" in said
 
 
+def test_nothing_of_the_log_is_recommended_again(log, run, capsys):
+    whole = vr.read(log)
+    for number in range(0, 60, 7):
+        user = whole.user_ids[number]
+        picks = {pick["item"] for pick in told(capsys, "recommend", run, "--user", user, "--n", 50)[user]}
+        assert picks == set(whole.item_ids) - set(whole.item_ids[whole.items[whole.users == number]])
+
+
 def test_a_list_ends_with_the_last_item_that_is_left(log, tmp_path, capsys):
     assert call("fit", log, "--out", tmp_path / "run", "--model", "mostpopular") == 0
-    seen = vr.load(tmp_path / "run").train.user_degree[0]
+    seen = vr.read(log).user_degree[0]
     user = vr.read(log).user_ids[0]
     capsys.readouterr()
     assert len(told(capsys, "recommend", tmp_path / "run", "--user", user, "--n", 100)[user]) == 50 - seen

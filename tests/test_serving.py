@@ -74,6 +74,16 @@ def test_an_unknown_user_is_an_error_or_gets_popular_items(popular):
     assert ids.tolist() == [10]
 
 
+def test_items_of_more_logs_are_left_out(popular, log):
+    users, items = log.user_index(["dot", "bob"]), log.item_index([10, 20])
+    bought = vr.Interactions.from_codes(users, items, None, log.user_ids, log.item_ids)
+    assert popular.recommend("dot", n=2, exclude=bought)[0].tolist() == [20, 30]
+    rows, _ = popular.recommend(["bob", "dot"], n=1, exclude=[bought])
+    assert rows.tolist() == [[30], [20]]
+    with pytest.raises(vr.DataError, match="exclude has other user_ids"):
+        popular.recommend("dot", exclude=vr.Interactions.from_arrays(["dot"], [10]))
+
+
 def test_no_users_give_no_rows(popular):
     ids, scores = popular.recommend([], n=3)
     assert ids.shape == scores.shape == (0, 3)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vitalrank.checks import is_count
 from vitalrank.errors import SettingError, UnknownIdError
-from vitalrank.evaluation.ranking import top_items
+from vitalrank.evaluation.ranking import logs_of, top_items
 from vitalrank.exporting import export
 from vitalrank.interactions import Interactions
 
@@ -29,6 +29,7 @@ def recommend(
     users: Any,
     n: int = 10,
     *,
+    exclude: Interactions | Sequence[Interactions] | None = None,
     unknown: str = "error",
     threads: int | None = None,
     device: str | None = None,
@@ -43,6 +44,8 @@ def recommend(
         One original user id, or a sequence of them.
     n
         How many items; beyond the catalogue means the whole catalogue.
+    exclude
+        More logs whose items are left out, such as the parts that were held out of the training.
     unknown
         What a user outside the log gets: ``"error"`` (UnknownIdError) or ``"popular"`` (the items that most users
         touched, scored by that number).
@@ -73,7 +76,9 @@ def recommend(
     index = log.user_index(asked) if unknown == "error" else _index_or_minus_one(log, asked)  # (B,)
     known = index >= 0
     items, scores = np.empty((len(asked), n), np.int64), np.empty((len(asked), n), np.float32)
-    items[known], scores[known] = top_items(model, index[known], n, threads=threads, device=device)
+    items[known], scores[known] = top_items(
+        model, index[known], n, exclude=logs_of(exclude), threads=threads, device=device
+    )
     if not known.all():
         items[~known], scores[~known] = best(log.item_degree.astype(np.float32), n)
     ids = _original(log, items)

@@ -153,13 +153,13 @@ def recommend(
     device: options.RankingDevice = None,
     json: options.Json = False,
 ) -> None:
-    """List the best items that a user has not seen."""
+    """List the best items that a user has not seen: neither in what the run was trained on nor in what it held out."""
     import vitalrank as vr
     from vitalrank.cli.choices import print_json
 
     model = vr.load(run)
     users = [_like(model.train.user_ids, one) for one in user]
-    ids, scores = model.recommend(users, n=n, unknown=unknown, device=device)
+    ids, scores = model.recommend(users, n=n, exclude=list(model.held_out.values()), unknown=unknown, device=device)
     lists = {str(who): _picks(row, values) for who, row, values in zip(users, ids, scores, strict=True)}
     if json:
         print_json(lists)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vitalrank.checks import is_count, parts_of
 from vitalrank.errors import DataError, SettingError
-from vitalrank.evaluation.ranking import check_same_ids, top_blocks
+from vitalrank.evaluation.ranking import check_same_ids, logs_of, top_blocks
 from vitalrank.evaluation.results import COVERAGE, Evaluation, Groups, Lists, PerUser, mean_of
 from vitalrank.evaluation.significance import percentile_interval, resampled_means
 from vitalrank.interactions import Interactions
@@ -88,7 +88,7 @@ def evaluate(
     if not is_count(bootstrap, least=0) or bootstrap == 1:
         raise SettingError(f"bootstrap={bootstrap!r}: give 0 for none, or 1000 or so.")
     check_same_ids(model.train, test, "test")
-    lists = _rank(model, test, lengths, _logs(exclude), threads, device)
+    lists = _rank(model, test, lengths, logs_of(exclude), threads, device)
     result = Evaluation(lists, tuple(f"{name}@{n}" for n in lengths for name in names))
     if by is not None:
         result.groups.update(GROUPINGS[by](result, model.train))
@@ -208,9 +208,3 @@ def metric_names(metrics: str | Iterable[str] | None) -> list[str]:
         if name not in known:
             raise SettingError(f"unknown metric {name!r}; choose from {', '.join(known)}.")
     return names
-
-
-def _logs(exclude: Interactions | Sequence[Interactions] | None) -> Sequence[Interactions]:
-    if exclude is None:
-        return ()
-    return (exclude,) if isinstance(exclude, Interactions) else exclude

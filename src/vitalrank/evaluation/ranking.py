@@ -138,6 +138,13 @@ def _seen(train: Interactions, exclude: Sequence[Interactions]) -> tuple[NDArray
     return total.indptr.astype(np.int64), total.indices.astype(np.int32, copy=False)
 
 
+def logs_of(exclude: Interactions | Sequence[Interactions] | None) -> Sequence[Interactions]:
+    """The logs to leave out, however they were given."""
+    if exclude is None:
+        return ()
+    return (exclude,) if isinstance(exclude, Interactions) else exclude
+
+
 def check_same_ids(train: Interactions, other: Interactions, name: str) -> None:
     """Refuse a log whose internal ids mean other users or items than those of ``train``."""
     for what in ("user_ids", "item_ids"):

@@ -83,12 +83,13 @@ class Recommender(ABC):
         users: Any,
         n: int = 10,
         *,
+        exclude: Interactions | Sequence[Interactions] | None = None,
         unknown: str = "error",
         threads: int | None = None,
         device: str | None = None,
     ) -> tuple[Array, Array]:
         """The best unseen items of each user: see :func:`vitalrank.serving.recommend`."""
-        return serving.recommend(self, users, n, unknown=unknown, threads=threads, device=device)
+        return serving.recommend(self, users, n, exclude=exclude, unknown=unknown, threads=threads, device=device)
 
     def similar_items(self, item: Any, n: int = 10) -> tuple[Array, Array]:
         """The items most like one item: see :func:`vitalrank.serving.similar_items`."""
