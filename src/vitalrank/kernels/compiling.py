@@ -1,4 +1,4 @@
-"""What makes compiling quicker, for every kernel."""
+"""What every kernel needs before it is compiled: a place to be kept in, and nothing collected meanwhile."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import gc
 from typing import Any
 
 from numba.core.event import Listener, register
+
+from vitalrank.kernels import caching
 
 
 class _Uncollected(Listener):
@@ -30,4 +32,5 @@ class _Uncollected(Listener):
             gc.enable()
 
 
+caching.ensure()
 register("numba:compile", _Uncollected())

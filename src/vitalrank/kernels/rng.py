@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-import vitalrank.kernels.compiling  # noqa: F401  (every kernel comes by here)
+import vitalrank.kernels.compiling  # noqa: F401  (before any kernel)
 
 # What a word is for; two purposes never share a counter.
 PROPOSE = 0

@@ -1,5 +1,6 @@
 """Kernels for the CPU, compiled by Numba."""
 
+import vitalrank.kernels.compiling  # noqa: F401  (before any kernel)
 from vitalrank.kernels.cpu.clustered import cluster, draw_clustered
 from vitalrank.kernels.cpu.draws import draw_candidates, pick_by_rank, reject_each, score
 from vitalrank.kernels.cpu.proposing import law_mass
