@@ -91,6 +91,18 @@ def test_a_run_is_drawn_on_a_page(trained, tmp_path, capsys):
     assert "page.html" in capsys.readouterr().out
 
 
+def test_a_page_replaces_an_earlier_one_and_nothing_else(trained, tmp_path, capsys):
+    _, folder = trained
+    for _ in range(2):
+        assert call("inspect", folder, "--page", tmp_path / "page.html") == 0
+    capsys.readouterr()
+    for name, text in (("log.tsv", "user\titem\n"), ("own.html", "<!doctype html>\n<title>Mine</title>\n")):
+        (tmp_path / name).write_text(text)
+        told = complaint(capsys, "inspect", folder, "--page", tmp_path / name)
+        assert "is there already and no page of vitalrank" in told
+        assert (tmp_path / name).read_text() == text
+
+
 def test_a_page_needs_a_test_part(tmp_path, capsys):
     vr.MostPopular().fit(vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)).save(tmp_path / "p")
     assert "holds out no test part" in complaint(capsys, "inspect", tmp_path / "p", "--page", tmp_path / "page.html")

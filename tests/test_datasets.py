@@ -172,7 +172,7 @@ def test_a_preset_reads_and_filters_a_file_as_the_paper_does(tmp_path: Path) -> 
 def test_a_failed_preparation_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw, target = tmp_path / "raw.csv", tmp_path / "log.parquet"
     raw.write_text("user,item\n1,2\n")
-    target.write_text("old")
+    target.write_text("PAR1 old")
 
     def full(table: Any, where: Path, **options: Any) -> None:
         where.write_text("half")
@@ -181,8 +181,30 @@ def test_a_failed_preparation_leaves_the_old_file(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(datasets.pq, "write_table", full)
     with pytest.raises(vr.StorageError, match="No space left"):
         datasets.prepare(raw, target)
-    assert target.read_text() == "old"
+    assert target.read_text() == "PAR1 old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.parquet", "raw.csv"]
+
+
+def test_a_preparation_replaces_a_prepared_log_and_nothing_else(tmp_path: Path) -> None:
+    raw, target = tmp_path / "raw.csv", tmp_path / "log.parquet"
+    raw.write_text("user,item\n1,2\n")
+    for _ in range(2):
+        datasets.prepare(raw, target)
+    (tmp_path / "link.parquet").symlink_to(target)
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "empty").touch()
+    whole = target.read_bytes()
+    for source, place, words in (
+        (raw, raw, "is the source itself"),
+        (target, tmp_path / "link.parquet", "is the source itself"),
+        (raw, tmp_path / "notes.txt", "no Parquet file"),
+        (raw, tmp_path, "is a folder"),
+    ):
+        with pytest.raises(vr.StorageError, match=words):
+            datasets.prepare(source, place)
+    assert (raw.read_text(), target.read_bytes()) == ("user,item\n1,2\n", whole)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    datasets.prepare(raw, tmp_path / "empty")
 
 
 def test_the_command_line_lists_and_prepares(tmp_path: Path) -> None:

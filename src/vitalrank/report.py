@@ -13,11 +13,13 @@ from vitalrank.comparing.outcomes import write_text
 from vitalrank.comparing.planning import Entry, surroundings
 from vitalrank.comparing.results import Results
 from vitalrank.comparing.running import Job
-from vitalrank.errors import SettingError
+from vitalrank.errors import SettingError, StorageError
 from vitalrank.reporting.sections import SECTIONS, opening, summary_sentence
 from vitalrank.training import History, TrainConfig
 
-__all__ = ["make_page", "results_of", "summary_sentence", "write_report"]
+_MARK, _HEAD = b'<meta name="generator" content="vitalrank">', 1000  # of page.html, and where to look for it
+
+__all__ = ["check_place", "make_page", "results_of", "summary_sentence", "write_report"]
 
 
 def make_page(results: Results, title: str = "Samplers compared") -> str:
@@ -47,7 +49,7 @@ def write_report(results: Results, path: str | os.PathLike[str], title: str = "S
     results
         What :func:`vitalrank.comparing.run_comparison` gave.
     path
-        The HTML file.
+        The HTML file. An earlier page is replaced, any other file is not.
     title
         Above the summary.
 
@@ -61,8 +63,24 @@ def write_report(results: Results, path: str | os.PathLike[str], title: str = "S
     'report.html'
     """
     place = Path(path)
+    check_place(place)
     write_text(place, make_page(results, title))
     return place
+
+
+def check_place(path: Path) -> None:
+    """Refuse to replace a file that is no page of ours.
+
+    Examples
+    --------
+    >>> check_place(Path("no/such/page.html"))
+    """
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        start = file.read(_HEAD)
+    if start and _MARK not in start:
+        raise StorageError(f"{path}: is there already and no page of vitalrank; choose another name or remove it.")
 
 
 def results_of(model: Any, label: str = "run") -> Results:

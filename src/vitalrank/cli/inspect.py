@@ -37,6 +37,8 @@ def inspect(
     from vitalrank.cli.choices import print_json
     from vitalrank.training import History
 
+    if page is not None:
+        vr.report.check_place(page)
     model = vr.load(run)
     parts = [part for name, part in model.held_out.items() if name == "valid"]
     found = inspect_model(model, n, exclude=parts, sample=sample, seed=seed, threads=threads)

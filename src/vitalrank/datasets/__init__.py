@@ -21,6 +21,8 @@ from vitalrank.readers import read
 
 __all__ = ["Dataset", "catalogue", "get", "load", "prepare", "synthetic", "write_log"]
 
+_PARQUET = b"PAR1"  # how such a file begins
+
 
 def catalogue() -> tuple[Dataset, ...]:
     """The known data sets.
@@ -132,7 +134,7 @@ def prepare(
     source
         A path, or a name from `catalogue`.
     target
-        The Parquet file to write; it appears only when complete.
+        The Parquet file to write; it appears only when complete. One that is there is replaced, any other file is not.
     preset
         A name from `catalogue` whose reading and filter apply to a file of one's own: ``"yelp"`` for the review file
         that Yelp gives out, with the 10-core of the VINS paper.
@@ -159,12 +161,26 @@ def prepare(
     """
     dataset = _named(source) if preset is None else _known(preset)
     usual = (0, 0) if dataset is None else dataset.core
+    _check_place(source, Path(target))
     core = {"user": usual[0] if min_user is None else min_user, "item": usual[1] if min_item is None else min_item}
     log = load(source, cache, **(options if dataset is None else dataset.options | options))
     if any(core.values()):
         log = log.k_core(**core)
     write_log(log, target)
     return log.statistics
+
+
+def _check_place(source: str | PathLike[str], target: Path) -> None:
+    """Refuse to replace anything but a Parquet file, which an earlier preparation may have left."""
+    if not target.exists():
+        return
+    if target.is_dir():
+        raise StorageError(f"{target}: is a folder; give the name of a file in it.")
+    if Path(source).exists() and target.samefile(source):
+        raise StorageError(f"{target}: is the source itself; give another target.")
+    with target.open("rb") as file:
+        if file.read(len(_PARQUET)) not in (_PARQUET, b""):
+            raise StorageError(f"{target}: is there already and no Parquet file; give another target or remove it.")
 
 
 def write_log(log: Interactions, target: str | PathLike[str]) -> Path:
