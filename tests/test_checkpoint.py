@@ -1,10 +1,13 @@
 """Folders are whole or not there, and anything odd in them is named."""
 
 import json
+import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -208,6 +211,36 @@ def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(StorageError, match=r"nowhere: no model\.json here"):
         read_folder(tmp_path / "nowhere")
     assert not is_saved(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_files_are_for_those_whom_the_umask_lets_read(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_folder(tmp_path / "a", {}, {"table": TABLE}, (INT_IDS, STR_IDS))
+    finally:
+        os.umask(before)
+    assert {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "a").iterdir()} == dict.fromkeys(
+        (META, TENSORS, IDS), mode
+    )
+
+
+@pytest.mark.parametrize("name", [META, TENSORS, IDS, "."])
+def test_what_one_may_not_read_is_told_as_that(name):
+    with tempfile.TemporaryDirectory() as place:  # pytest's own folders are root's alone
+        folder = Path(place) / "a"
+        write_folder(folder, {}, {"table": TABLE}, (INT_IDS, STR_IDS))
+        Path(place).chmod(0o755)
+        (folder / name).chmod(0)
+        if os.getuid() == 0:
+            os.seteuid(65534)  # no mode keeps root out
+        try:
+            with pytest.raises(StorageError, match=f"{META if name == '.' else name}: you may not read this file"):
+                read_folder(folder)
+        finally:
+            if os.getuid() == 0:
+                os.seteuid(0)
+            (folder / name).chmod(0o755)
 
 
 def edit_meta(folder, **changes):

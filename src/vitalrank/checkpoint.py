@@ -34,6 +34,7 @@ META = "model.json"
 TENSORS = "tensors.safetensors"
 IDS = "ids.arrow"
 NEW = ".vitalrank.new"  # whole while it holds a META; what it lacks then is in its own place already
+_FORBIDDEN = "you may not read this file; ask its owner, or change its mode."
 _OWN_KEYS = ("format", "library", "digests")
 
 Ids = tuple[NDArray[Any], NDArray[Any]]
@@ -156,6 +157,20 @@ def to_json(value: Any, **options: Any) -> str:
         raise StorageError(f"{error}; put numbers, text or None there.") from error
 
 
+def write_tensors(tensors: Mapping[str, NDArray[Any]], path: Path) -> None:
+    """Write arrays as one safetensors file that those may read who may read other new files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> write_tensors({"table": np.eye(2)}, Path(tempfile.mkdtemp()) / "a.safetensors")
+    """
+    path.touch()
+    mode = path.stat().st_mode  # as the umask says; safetensors would leave the file to its owner alone
+    save_file(dict(tensors), path)
+    path.chmod(mode)
+
+
 # ---------------------------------------------------------------------------------------------------- writing
 
 
@@ -166,7 +181,7 @@ def _plain(value: Any) -> Any:
 
 
 def _write_files(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], ids: Ids | None) -> None:
-    save_file({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, folder / TENSORS)
+    write_tensors({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, folder / TENSORS)
     digests = {TENSORS: _digest(folder / TENSORS)}
     if ids is not None:
         _write_ids(folder / IDS, ids)
@@ -245,11 +260,16 @@ def _without_own_keys(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:
-    path = _place_of(folder, META)
-    if not path.is_file():
-        raise StorageError(f"{folder}: no {META} here; give a folder that save() wrote.")
+    path = folder / META
     try:
+        path = _place_of(folder, META)
+        if not path.is_file():
+            raise FileNotFoundError
         meta: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise StorageError(f"{folder}: no {META} here; give a folder that save() wrote.") from error
+    except PermissionError as error:
+        raise StorageError(f"{path}: {_FORBIDDEN}") from error
     except (OSError, ValueError) as error:
         raise StorageError(f"{path}: not readable as JSON ({error}); restore or save it again.") from error
     number = meta.get("format") if isinstance(meta, dict) else None
@@ -290,5 +310,7 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise StorageError(f"{path}: missing; restore it or save the model again.") from error
+    except PermissionError as error:
+        raise StorageError(f"{path}: {_FORBIDDEN}") from error
     except (OSError, SafetensorError, pa.ArrowException, KeyError, ValueError) as error:
         raise StorageError(f"{path}: not a file of this kind ({error}); restore it or save it again.") from error

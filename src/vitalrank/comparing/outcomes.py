@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
+from vitalrank.checkpoint import write_tensors
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.training.history import Record
 
@@ -54,7 +55,7 @@ def write_outcome(outcome: Outcome, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = values.with_name(values.name + ".part")
-        save_file({PER_USER: outcome.per_user}, draft)
+        write_tensors({PER_USER: outcome.per_user}, draft)
         draft.replace(values)
     except (OSError, SafetensorError) as error:
         raise StorageError(f"{values}: cannot be written ({error}); free space or choose another folder.") from error
@@ -68,6 +69,8 @@ def read_outcome(path: Path, expected: dict[str, Any]) -> Outcome | None:
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
         outcome = Outcome(**plain, per_user=load_file(path.with_suffix(".safetensors"))[PER_USER])
+    except PermissionError as error:
+        raise StorageError(f"{path}: you may not read this result; ask its owner, or change its mode.") from error
     except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
         raise StorageError(f"{path}: not a whole result ({error}); remove it to run it again.") from error
     for name, value in expected.items():
