@@ -141,10 +141,29 @@ def test_users_without_test_items_are_left_out():
     assert result.users.tolist() == [1, 2]
 
 
-def test_list_longer_than_the_catalogue(split):
+def test_a_list_longer_than_the_catalogue_counts_its_empty_places(split):
     train, _, test = split
-    result = vr.evaluate(vr.MostPopular().fit(train), test, at=1000, metrics=["recall"])
+    model = tied_model(np.random.default_rng(3), train, 4)
+    result = vr.evaluate(model, test, at=(5, 1000), by="popularity")
+    wanted = test.csr.toarray() > 0
+    users = np.flatnonzero(wanted.any(axis=1))
+    top, _ = plain_top(model, users, train.n_items)
+    hits = np.zeros((len(users), 1000), bool)
+    hits[:, : train.n_items] = np.take_along_axis(wanted[users], top, axis=1) & (top >= 0)
+    for n in (5, 1000):
+        for name, metric in METRICS.items():
+            values = metric(hits[:, :n], wanted[users].sum(axis=1))
+            np.testing.assert_allclose(result.per_user[f"{name}@{n}"], values, rtol=1e-12)
     assert result["recall@1000"] == pytest.approx(1.0)
+    parts = [result.groups[band]["precision@1000"] for band in ("head", "middle", "tail")]
+    assert sum(parts) == pytest.approx(result["precision@1000"])
+
+
+def test_a_list_of_any_length_needs_no_more_than_the_catalogue(split):
+    train, _, test = split
+    result = vr.evaluate(vr.MostPopular().fit(train), test, at=10**15)
+    assert result[f"recall@{10**15}"] == pytest.approx(1.0)
+    assert result[f"precision@{10**15}"] == pytest.approx(np.diff(test.indptr)[result.users].mean() / 10**15)
 
 
 def test_degree_groups_average_back_to_the_whole(split):

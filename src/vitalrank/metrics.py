@@ -19,8 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 Values = NDArray[np.float64]
 
 
-def precision(hits: ArrayLike, relevant: ArrayLike) -> Values:
+def precision(hits: ArrayLike, relevant: ArrayLike, length: int | None = None) -> Values:
     r"""Share of the list that hits: :math:`\frac{1}{N} \sum_p h_p`. It divides by N, whatever R is.
+
+    ``length`` is N where ``hits`` leaves out places at the end that hold no item.
 
     References
     ----------
@@ -31,7 +33,8 @@ def precision(hits: ArrayLike, relevant: ArrayLike) -> Values:
     >>> precision([[True, False, True, False]], [3]).tolist()
     [0.5]
     """
-    return _per_user(np.asarray(hits, np.float64).mean(axis=1))
+    gains = np.asarray(hits, np.float64)  # (U, N)
+    return _per_user(gains.sum(axis=1) / (length or gains.shape[1]))
 
 
 def recall(hits: ArrayLike, relevant: ArrayLike) -> Values:
@@ -62,7 +65,7 @@ def harmonic_mean(a: ArrayLike, b: ArrayLike) -> Values:
     return _per_user(np.divide(2 * a * b, total, out=np.zeros_like(total), where=total > 0))
 
 
-def f1(hits: ArrayLike, relevant: ArrayLike) -> Values:
+def f1(hits: ArrayLike, relevant: ArrayLike, length: int | None = None) -> Values:
     r"""Harmonic mean of one user's precision and recall: :math:`2PR / (P + R)`.
 
     ``evaluate`` reports the harmonic mean of the *averaged* precision and recall, which is not the mean of these.
@@ -76,7 +79,7 @@ def f1(hits: ArrayLike, relevant: ArrayLike) -> Values:
     >>> f1([[True, False, True, False]], [2]).round(3).tolist()
     [0.667]
     """
-    return harmonic_mean(precision(hits, relevant), recall(hits, relevant))
+    return harmonic_mean(precision(hits, relevant, length), recall(hits, relevant))
 
 
 def ndcg(hits: ArrayLike, relevant: ArrayLike) -> Values:
@@ -173,7 +176,7 @@ def _per_user(values: Any) -> Values:
     return np.asarray(values, np.float64)
 
 
-METRICS: dict[str, Callable[[Any, Any], Values]] = {
+METRICS: dict[str, Callable[..., Values]] = {
     "precision": precision,
     "recall": recall,
     "f1": f1,
@@ -182,5 +185,6 @@ METRICS: dict[str, Callable[[Any, Any], Values]] = {
     "map": average_precision,
     "mrr": mrr,
 }
+BY_LENGTH = ("precision", "f1")  # count the places that hold no item too
 # Sums over hits: their value splits into the shares of groups of items.
 ADDITIVE = ("precision", "recall", "ndcg")

@@ -113,10 +113,11 @@ def _rank(
     if len(users) == 0:
         raise DataError("the test log is empty; split_last with a larger share.")
     wanted = test.csr
-    hits = np.empty((len(users), max(lengths)), np.bool_)
+    longest = min(max(lengths), test.n_items)
+    hits = np.empty((len(users), longest), np.bool_)
     shown = {n: np.zeros(test.n_items, np.bool_) for n in lengths}
     found = []
-    for rows, items, _ in top_blocks(model, users, max(lengths), exclude=exclude, threads=threads, device=device):
+    for rows, items, _ in top_blocks(model, users, longest, exclude=exclude, threads=threads, device=device):
         with limited(threads):
             mark_hits(items, users[rows], wanted.indptr, wanted.indices, hits[rows])
         found.append(items[hits[rows]].astype(np.int32))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.checks import parts_of
-from vitalrank.metrics import METRICS, harmonic_mean
+from vitalrank.metrics import BY_LENGTH, METRICS, harmonic_mean
 
 Values = NDArray[np.float64]
 Groups = dict[str, dict[str, float]]
@@ -26,7 +26,7 @@ class Lists:
 
     users: NDArray[np.int64]  # (U,) internal ids of the users with test items
     relevant: NDArray[np.int64]  # (U,) their numbers of test items
-    hits: NDArray[np.bool_]  # (U, N)
+    hits: NDArray[np.bool_]  # (U, N), N at most the size of the catalogue
     items: NDArray[np.int32]  # (hits,) the items hit, row by row
     coverage: dict[int, float]  # length -> share of the catalogue
 
@@ -128,7 +128,8 @@ class PerUser(Mapping[str, Values]):
             raise KeyError(f"{name}: no per-user values; this result has {', '.join(self._names)}.")
         if name not in self._known:
             metric, length = parts_of(name)
-            self._known[name] = METRICS[metric](self._lists.hits[:, :length], self._lists.relevant)
+            asked = {"length": length} if metric in BY_LENGTH else {}
+            self._known[name] = METRICS[metric](self._lists.hits[:, :length], self._lists.relevant, **asked)
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
