@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 
@@ -51,6 +52,26 @@ def test_nothing_of_the_log_is_recommended_again(log, run, capsys):
         user = whole.user_ids[number]
         picks = {pick["item"] for pick in told(capsys, "recommend", run, "--user", user, "--n", 50)[user]}
         assert picks == set(whole.item_ids) - set(whole.item_ids[whole.items[whole.users == number]])
+
+
+@pytest.mark.parametrize(
+    ("words", "complained"),
+    [
+        ("--set dim=2000000000", "out of memory: Unable to allocate"),
+        ("--negatives 1000000000", "out of memory: Unable to allocate"),
+        ("--set dim=100000000000", "dim is 100000000000; it must be at most 2147483647."),
+        ("--set kappa=99999999999999999999999", "kappa is 99999999999999999999999; it must be at most"),
+        ("--set shots=99999999999999999999999", "shots is 99999999999999999999999; it must be at most"),
+        ("--sampler dns --set candidates=9999999999", "candidates is 9999999999; it must be at most"),
+    ],
+)
+def test_absurd_sizes_are_told_in_one_line(log, tmp_path, capsys, words, complained):
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (64 << 30, hard))  # a machine that has more
+    try:
+        assert complained in complaint(capsys, "fit", log, "--out", tmp_path / "a", *words.split())
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def test_a_list_ends_with_the_last_item_that_is_left(log, tmp_path, capsys):

@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import typer
 
+import vitalrank as vr
 from vitalrank import cli
 from vitalrank.cli import options
 from vitalrank.models import model_names
@@ -18,11 +20,16 @@ from vitalrank.samplers import SAMPLERS
 CODE = "import sys; sys.argv[0] = 'vitalrank'; from vitalrank.cli import main; main()"
 
 
-def shell(*words, **variables):
+def shell(*words, stdout=subprocess.PIPE, encoding="utf-8", **variables):
     """A command in a process of its own."""
     kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     return subprocess.run(
-        [sys.executable, "-c", CODE, *words], capture_output=True, text=True, env={**kept, **variables}, check=False
+        [sys.executable, "-c", CODE, *words],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        encoding=encoding,
+        env={**kept, **variables},
+        check=False,
     )
 
 
@@ -66,6 +73,36 @@ def test_exit_codes():
     """1, for a run that was interrupted, is tested with the commands that train."""
     assert shell("--version").returncode == 0
     assert shell("fit", "none.csv", "--out", "a").returncode == 2
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run on a log whose ids are not in ASCII."""
+    folder = tmp_path_factory.mktemp("runs") / "a"
+    log = vr.Interactions.from_arrays(["ü", "ü", "v", "v"], ["日", "b", "日", "c"])
+    vr.MostPopular().fit(log).save(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["data", "list"], ["recommend", "{run}", "--user", "ü"]])
+def test_output_that_cannot_be_written_is_told_in_one_line(run, words):
+    with Path("/dev/full").open("w") as full:
+        done = shell(*(word.format(run=run) for word in words), stdout=full)
+    assert done.returncode == 2
+    assert done.stderr == "error: cannot read or write: [Errno 28] No space left on device.\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "letters"), [("ascii", "\\xfc \\u65e5"), ("cp1252", "ü \\u65e5"), ("utf-8", "ü 日")]
+)
+def test_letters_that_a_terminal_lacks_are_spelt_out(run, encoding, letters):
+    done = shell("recommend", run, "--user", "ü", "--user", "v", encoding=encoding, PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, "")
+    user, _, item = letters.partition(" ")
+    assert f"{user}:" in done.stdout
+    assert item not in done.stdout
+    done = shell("similar", run, "--item", "b", encoding=encoding, PYTHONIOENCODING=encoding)
+    assert item in done.stdout
 
 
 def test_a_mistyped_command_is_sent_to_its_own_help():

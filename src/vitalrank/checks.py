@@ -12,6 +12,8 @@ from typing import Any
 from vitalrank.errors import SettingError
 
 _METRIC = re.compile(r"(?P<name>[^@]+)@(?P<length>[1-9][0-9]*)")
+MOST = 2**31 - 1  # of anything that is counted
+MOST_SEED = 2**64 - 1
 
 
 def check_beta(beta: float) -> None:
@@ -20,10 +22,12 @@ def check_beta(beta: float) -> None:
         raise SettingError(f"beta is {beta!r}; it must be from 0 (uniform) to 1 (by degree).")
 
 
-def check_count(name: str, value: Any, least: int = 1) -> None:
+def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None:
     """A number of candidates, shots, steps."""
     if not is_count(value, least):
         raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+    if value > most:
+        raise SettingError(f"{name} is {value!r}; it must be at most {most}.")
 
 
 def check_positive(name: str, value: float) -> None:
@@ -58,7 +62,7 @@ def check_whole(name: str, value: Any, least: int, limit: int) -> None:
         raise SettingError(f"{name} is {value!r}; it must be a whole number from {least} to {limit - 1}.")
 
 
-def whole(name: str, value: Any, least: int = 1) -> int:
+def whole(name: str, value: Any, least: int = 1, most: int = MOST) -> int:
     """A checked count as Python's own number.
 
     Examples
@@ -68,7 +72,7 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     ...
     vitalrank.errors.SettingError: dim is 2.7; it must be a whole number of at least 1.
     """
-    check_count(name, value, least)
+    check_count(name, value, least, most)
     return int(value)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -27,6 +30,8 @@ FILES = {
     "data": "data",
     "doctor": "doctor",
 }
+
+_LESS = "a smaller dim, fewer negatives or candidates, shorter lists"
 
 
 class StoppedError(Exception):
@@ -68,6 +73,8 @@ def common(
 
 def main() -> None:
     """Run the command line: 0 done, 1 interrupted or failed, 2 a mistake that one line explains."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # ids may be written in letters that a terminal lacks
     for file in _files(sys.argv[1:]):
         import_module(f"vitalrank.cli.{file}").add_to(app)
     sys.exit(_run())
@@ -81,7 +88,9 @@ def _files(words: Sequence[str]) -> Iterable[str]:
 def _run() -> int:
     try:
         # Not standalone: errors come back here, to be told in one line.
-        return int(app(standalone_mode=False) or 0)
+        code = int(app(standalone_mode=False) or 0)
+        sys.stdout.flush()  # here, where a full disk can still be told
+        return code
     except VitalrankError as error:
         return _complain(str(error), 2)
     except StoppedError as stop:
@@ -89,6 +98,11 @@ def _run() -> int:
     except BrokenPipeError:  # the reader of our output left, as `head` does
         sys.stderr.close()
         return 1
+    except MemoryError as error:
+        return _complain(f"out of memory: {str(error) or 'no more can be had'}. Ask for less: {_LESS}.", 2)
+    except OSError as error:
+        _drop_output()
+        return _complain(f"cannot read or write: {error}.", 2)
     except Exception as error:
         explain = getattr(error, "format_message", None)  # a mistyped command or option
         if explain is None:
@@ -96,6 +110,12 @@ def _run() -> int:
         command = getattr(getattr(error, "ctx", None), "command_path", "vitalrank")
         # Without a message the help was shown in its place.
         return _complain(f"{explain()} See {command} --help.", 2) if explain() else 2
+
+
+def _drop_output() -> None:
+    """Forget what could not be printed: Python would try again when it ends."""
+    with contextlib.suppress(OSError, ValueError):  # captured, or closed already
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, code: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vitalrank.checks import check_choice, check_count, check_number, own_numbers
+from vitalrank.checks import MOST_SEED, check_choice, check_count, check_number, own_numbers
 from vitalrank.training.schedules import SCHEDULES
 
 PROTOCOLS = ("valid", "paper")
@@ -104,7 +104,7 @@ class StudySettings:
             check_count(name, getattr(self, name))
         for name in ("timed_share", *(name for name in SECONDS_OR_NONE if name in given)):
             check_number(name, getattr(self, name), least=0)
-        check_count("search_seed", self.search_seed, least=0)
+        check_count("search_seed", self.search_seed, least=0, most=MOST_SEED)
 
     @classmethod
     def quick(cls, **changes: Any) -> StudySettings:

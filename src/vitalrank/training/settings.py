@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from vitalrank.checks import check_choice, check_count, check_number, check_positive, own_numbers, parts_of
+from vitalrank.checks import MOST_SEED, check_choice, check_count, check_number, check_positive, own_numbers, parts_of
 from vitalrank.errors import SettingError
 from vitalrank.training.schedules import SCHEDULES
 
@@ -87,7 +87,7 @@ class TrainConfig:
         for name in ("batch", "patience", "threads"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
-        check_count("seed", self.seed, least=0)
+        check_count("seed", self.seed, least=0, most=MOST_SEED)
         check_positive("lr", self.lr)
         check_positive("margin", self.margin)
         check_number("reg", self.reg, least=0)
