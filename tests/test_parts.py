@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -124,3 +127,34 @@ def test_shares_are_the_parts(rows):
 
     found = shares(rows, 3)
     assert [row for begin, end in found for row in range(begin, end)] == list(range(rows))
+
+
+def test_a_forked_child_ranks_draws_and_fits():
+    """GNU OpenMP ends a forked process that uses it after its parent did."""
+    code = """
+import os, signal
+import numpy as np
+import vitalrank as vr
+
+log = vr.datasets.synthetic(users=400, items=300, interactions=9000, seed=0)
+train, test = log.split_last(0.2)
+queries, table = np.ones((len(train), 8), np.float32), np.ones((train.n_items, 8), np.float32)
+
+def work():
+    for model in (vr.MF(8), vr.ItemKNN()):
+        model.fit(train, **({"epochs": 1} if isinstance(model, vr.MF) else {}))
+        yield vr.evaluate(model, test, at=10)["ndcg@10"]
+        yield model.recommend(train.user_ids, n=5)[0].tolist()
+    for sampler in (vr.VINS(), vr.AOBPR(), vr.AOBPR(exact=True), vr.PRIS(), vr.samplers.IRGAN()):
+        yield sampler.bind(train, seed=1)(queries, table, train.users, train.items, step=0).ids.tolist()
+
+done = list(work())
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    os._exit(0 if list(work()) == done else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "2", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0"], done.stderr

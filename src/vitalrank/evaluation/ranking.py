@@ -113,8 +113,7 @@ def _dot_ranker(model: DotRecommender) -> Any:
         queries = np.zeros(shape, np.float32)
         queries[: len(users), :dim] = model.queries(users)
         _check_finite(queries, f"the user vectors of {type(model).__name__}")
-        tiles = kernels.work_tiles(len(users))
-        kernels.top_by_dot(queries, panels, n_items, users, seen_indptr, seen, tiles, scores, items)
+        kernels.top_by_dot(queries, panels, n_items, users, seen_indptr, seen, scores, items)
 
     return best
 

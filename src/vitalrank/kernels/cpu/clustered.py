@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
+from vitalrank.kernels.cpu.parts import in_parts
 from vitalrank.kernels.cpu.proposing import FAST, PATIENCE, dot, is_full, is_seen
 from vitalrank.kernels.rng import CLUSTER, PROPOSE, RESCUE, below, fine_unit, philox, unit
 
@@ -25,16 +26,30 @@ def nearest(table: Any, item: Any, centers: Any, offsets: Any) -> Any:
     return best
 
 
-@njit(parallel=True, cache=True)
-def assign(table: Any, pool: Any, centers: Any, offsets: Any, owner: Any) -> Any:
-    """Give each item of the pool its nearest center; returns how many changed."""
+def assign(table: Any, pool: Any, centers: Any, owner: Any) -> bool:
+    """Give each item of the pool its nearest center; returns whether any changed."""
+    offsets = _half_squares(centers)
     changed = np.zeros(len(pool), np.bool_)
-    for p in prange(len(pool)):
-        # Apart, since Numba takes a search in this loop for a sum over it and fails on Python 3.12 and later.
+    in_parts(
+        len(pool),
+        lambda begin, end: _assign(begin, end, table, pool, centers, offsets, owner, changed),
+        cost=len(centers),
+    )
+    return bool(changed.any())
+
+
+@njit(cache=True)
+def _half_squares(centers: Any) -> Any:
+    """``|center|^2 / 2``; not by NumPy, which adds up in another order."""  # (c,)
+    return ((centers * centers).sum(axis=1) / 2).astype(np.float32)
+
+
+@njit(nogil=True, cache=True)
+def _assign(begin: Any, end: Any, table: Any, pool: Any, centers: Any, offsets: Any, owner: Any, changed: Any) -> None:
+    for p in range(begin, end):
         best = nearest(table, pool[p], centers, offsets)
         changed[p] = owner[pool[p]] != best
         owner[pool[p]] = best
-    return changed.sum()
 
 
 @njit(cache=True)
@@ -47,29 +62,29 @@ def first_members(size: Any, clusters: Any, seed: Any, step: Any) -> Any:
     return members
 
 
-@njit(cache=True)
 def cluster(table: Any, pool: Any, clusters: Any, rounds: Any, seed: Any, step: Any, owner: Any) -> Any:
     """k-means by Lloyd's rounds from centers drawn among the pool; fills ``owner`` (n,), returns the centers."""
-    width = table.shape[1]
-    centers = np.empty((clusters, width), np.float32)
-    first = first_members(len(pool), clusters, seed, step)
-    for c in range(clusters):
-        centers[c] = table[pool[first[c]]]
+    centers = np.ascontiguousarray(table[pool[first_members(len(pool), clusters, seed, step)]], np.float32)
     for _ in range(rounds):
-        offsets = ((centers * centers).sum(axis=1) / 2).astype(np.float32)
-        if assign(table, pool, centers, offsets, owner) == 0:
+        if not assign(table, pool, centers, owner):
             break
-        sums = np.zeros((clusters, width), np.float64)
-        counts = np.zeros(clusters, np.int64)
-        for p in range(len(pool)):
-            c = owner[pool[p]]
-            counts[c] += 1
-            for f in range(width):
-                sums[c, f] += table[pool[p], f]
-        for c in range(clusters):
-            if counts[c] > 0:
-                centers[c] = (sums[c] / counts[c]).astype(np.float32)
+        _move_centers(table, pool, owner, centers)
     return centers
+
+
+@njit(cache=True)
+def _move_centers(table: Any, pool: Any, owner: Any, centers: Any) -> None:
+    """Each center to the mean of its items; one without any stays."""
+    sums = np.zeros(centers.shape, np.float64)
+    counts = np.zeros(len(centers), np.int64)
+    for p in range(len(pool)):
+        c = owner[pool[p]]
+        counts[c] += 1
+        for f in range(centers.shape[1]):
+            sums[c, f] += table[pool[p], f]
+    for c in range(len(centers)):
+        if counts[c] > 0:
+            centers[c] = (sums[c] / counts[c]).astype(np.float32)
 
 
 @njit(cache=True)
@@ -119,27 +134,31 @@ def _open_inside(members: Any, weights: Any, start: Any, stop: Any, seen: Any, u
     return last
 
 
-@njit(parallel=True, cache=True)
 def draw_clustered(
-    centers: Any,
-    owner: Any,
-    members: Any,
-    starts: Any,
-    running: Any,
-    weights: Any,
-    seen: Any,
-    counter: Any,
-    queries: Any,
-    users: Any,
-    ids: Any,
-    log_q: Any,
-) -> None:
+    centers: Any, owner: Any, members: Any, starts: Any, running: Any, weights: Any, seen: Any, counter: Any,
+    queries: Any, users: Any, ids: Any, log_q: Any,
+) -> None:  # fmt: skip
     """Draw C items a row: a cluster by ``cluster_law``, then an open item inside it by its weight.
 
     ``members[starts[c]:starts[c + 1]]`` are the items of cluster c and ``running`` the running sum of their weights.
     """
     mass = running[starts[1:]] - running[starts[:-1]]
-    for b in prange(len(users)):
+
+    def part(begin: int, end: int) -> None:
+        _draw_clustered(
+            begin, end, centers, owner, members, starts, running, mass, weights, seen, counter, queries, users, ids,
+            log_q,
+        )  # fmt: skip
+
+    in_parts(len(users), part, cost=len(mass))
+
+
+@njit(nogil=True, cache=True)
+def _draw_clustered(
+    begin: Any, end: Any, centers: Any, owner: Any, members: Any, starts: Any, running: Any, mass: Any, weights: Any,
+    seen: Any, counter: Any, queries: Any, users: Any, ids: Any, log_q: Any,
+) -> None:  # fmt: skip
+    for b in range(begin, end):
         user = users[b]
         if is_full(seen, user):
             ids[b] = -1

@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from vitalrank.kernels.cpu.heap import clear, is_worse, sink_root, sort_best_first
+from vitalrank.kernels.cpu.parts import in_parts
 
-_CHUNK = 64  # items per task: one row of counters serves them all
+_COST = 100  # of an item, in 0.1 us
 
 
 @njit(cache=True)
@@ -30,7 +31,6 @@ def _count_shared(
     return size
 
 
-@njit(parallel=True, cache=True)
 def nearest_by_cosine(
     user_start: Any, users: Any, item_start: Any, items: Any, shrinkage: Any, scores: Any, nearest: Any
 ) -> None:
@@ -48,21 +48,33 @@ def nearest_by_cosine(
         (I, k) results; places with nothing to put are -inf and -1.
     """
     n_items = len(user_start) - 1
-    for chunk in prange((n_items + _CHUNK - 1) // _CHUNK):
-        shared = np.zeros(n_items, np.int32)
-        touched = np.empty(n_items, np.int32)
-        for item in range(chunk * _CHUNK, min((chunk + 1) * _CHUNK, n_items)):
-            size = _count_shared(item, user_start, users, item_start, items, shared, touched)
-            degree = user_start[item + 1] - user_start[item]
-            row_scores, row_items = scores[item], nearest[item]
-            clear(row_scores, row_items)
-            for place in range(size):
-                other = touched[place]
-                # The root of whole numbers: equal similarities come out equal.
-                norms = math.sqrt(float(degree * (user_start[other + 1] - user_start[other])))
-                score = np.float32(shared[other] / (norms + shrinkage))
-                shared[other] = 0
-                if other != item and is_worse(row_scores[0], row_items[0], score, other):
-                    row_scores[0], row_items[0] = score, other
-                    sink_root(row_scores, row_items, len(row_scores))
-            sort_best_first(row_scores, row_items)
+
+    def part(begin: int, end: int) -> None:
+        shared, touched = np.zeros(n_items, np.int32), np.empty(n_items, np.int32)
+        _nearest(
+            begin, end, user_start, users, item_start, items, shrinkage, shared, touched, scores, nearest
+        )  # fmt: skip
+
+    in_parts(n_items, part, cost=_COST)
+
+
+@njit(nogil=True, cache=True)
+def _nearest(
+    begin: Any, end: Any, user_start: Any, users: Any, item_start: Any, items: Any, shrinkage: Any,
+    shared: Any, touched: Any, scores: Any, nearest: Any,
+) -> None:  # fmt: skip
+    for item in range(begin, end):
+        size = _count_shared(item, user_start, users, item_start, items, shared, touched)
+        degree = user_start[item + 1] - user_start[item]
+        row_scores, row_items = scores[item], nearest[item]
+        clear(row_scores, row_items)
+        for place in range(size):
+            other = touched[place]
+            # The root of whole numbers: equal similarities come out equal.
+            norms = math.sqrt(float(degree * (user_start[other + 1] - user_start[other])))
+            score = np.float32(shared[other] / (norms + shrinkage))
+            shared[other] = 0
+            if other != item and is_worse(row_scores[0], row_items[0], score, other):
+                row_scores[0], row_items[0] = score, other
+                sink_root(row_scores, row_items, len(row_scores))
+        sort_best_first(row_scores, row_items)

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
+from vitalrank.kernels.cpu.parts import in_parts
 from vitalrank.kernels.cpu.proposing import PATIENCE, is_full, is_seen
 from vitalrank.kernels.rng import FACTOR, RESCUE, STREAMS, fine_unit, philox, unit
 
@@ -75,25 +76,29 @@ def pick_open(order: Any, queries: Any, b: Any, factors: Any, scale: Any, seen: 
     return last
 
 
-@njit(parallel=True, cache=True)
 def draw_ranked(
-    order: Any,
-    spread: Any,
-    scale: Any,
-    seen: Any,
-    counter: Any,
-    queries: Any,
-    users: Any,
-    ids: Any,
+    order: Any, spread: Any, scale: Any, seen: Any, counter: Any, queries: Any, users: Any, ids: Any
 ) -> None:
     """Draw a rank r by ``exp(-r / scale)`` and a factor f by ``|q_f| sigma_f``; take the r-th item along f.
 
     ``order`` (d, m) holds the pool sorted descending along each factor; it is read backwards where q_f <= 0.
     An item already seen is redrawn.
     """
+    in_parts(
+        len(users),
+        lambda begin, end: _draw_ranked(begin, end, order, spread, scale, seen, counter, queries, users, ids),
+        cost=8 * ids.shape[1],
+    )
+
+
+@njit(nogil=True, cache=True)
+def _draw_ranked(
+    begin: Any, end: Any, order: Any, spread: Any, scale: Any, seen: Any, counter: Any, queries: Any, users: Any,
+    ids: Any,
+) -> None:  # fmt: skip
     size = order.shape[1]
     cut = 1.0 - math.exp(-size / scale)
-    for b in prange(len(users)):
+    for b in range(begin, end):
         factors = factor_law(queries, b, spread)
         for c in range(ids.shape[1]):
             ids[b, c] = -1
@@ -113,13 +118,23 @@ def draw_ranked(
                 ids[b, c] = pick_open(order, queries, b, factors, scale, seen, users[b], fine_unit(high, low))
 
 
-@njit(parallel=True, cache=True)
 def pick_open_rank(scores: Any, pool: Any, scale: Any, seen: Any, counter: Any, users: Any, ids: Any) -> None:
     """Of the open items of each row take the one at rank r of the scores, r drawn by ``exp(-r / scale)``.
 
     Equal scores rank by id.
     """
-    for b in prange(len(users)):
+    in_parts(
+        len(users),
+        lambda begin, end: _pick_open_rank(begin, end, scores, pool, scale, seen, counter, users, ids),
+        cost=len(pool),
+    )
+
+
+@njit(nogil=True, cache=True)
+def _pick_open_rank(
+    begin: Any, end: Any, scores: Any, pool: Any, scale: Any, seen: Any, counter: Any, users: Any, ids: Any
+) -> None:
+    for b in range(begin, end):
         size = seen.open[users[b]]
         if size == 0:
             ids[b] = -1

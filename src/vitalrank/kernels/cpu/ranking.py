@@ -10,15 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from vitalrank.kernels.cpu.heap import clear, sink_root, sort_best_first
+from vitalrank.kernels.cpu.parts import in_parts
 from vitalrank.memory import large_zeros
 
 PANEL = 528  # items per panel: an odd number of cache lines, so that rows do not fall on each other in the cache
 ROWS = 4  # users scored together
 STEP = 4  # coordinates added per pass over a panel
-_CHUNK = 128  # users per task: each panel is read once per chunk
+_CHUNK = 128  # users taken together: each panel is read once per chunk
+_SPEED = 2048  # products of a score and a dimension in 0.1 us
+_LOOKS = 512  # scores looked at in 0.1 us
 _STRETCH = 64  # scores tested together once a panel is known to hold something
 
 
@@ -76,17 +79,8 @@ def _strike_out(row: Any, start: Any, stop: Any, seen: Any, place: Any, end: Any
     return place
 
 
-@njit(parallel=True, cache=True)
 def top_by_dot(
-    queries: Any,
-    panels: Any,
-    n_items: Any,
-    users: Any,
-    seen_indptr: Any,
-    seen: Any,
-    tiles: Any,
-    scores: Any,
-    items: Any,
+    queries: Any, panels: Any, n_items: Any, users: Any, seen_indptr: Any, seen: Any, scores: Any, items: Any
 ) -> None:
     """Fill ``scores`` and ``items`` (B, n) with the best unseen items of each user, best first.
 
@@ -100,16 +94,26 @@ def top_by_dot(
         (B,) rows of the seen-item lists.
     seen_indptr, seen
         Sorted items that may not be returned, per user.
-    tiles
-        (chunks of users, ROWS, PANEL) float32 to work in, see :func:`work_tiles`.
     scores, items
         (B, n) results; places with nothing to put are -inf and -1.
     """
-    rows = len(users)
-    for chunk in prange((rows + _CHUNK - 1) // _CHUNK):
-        low, high = chunk * _CHUNK, min((chunk + 1) * _CHUNK, rows)
-        tile = tiles[chunk]
-        places = np.empty(_CHUNK, np.int64)
+
+    def part(begin: int, end: int) -> None:
+        tile, places = large_zeros((ROWS, PANEL), np.float32), np.empty(_CHUNK, np.int64)
+        _top_by_dot(
+            begin, end, queries, panels, n_items, users, seen_indptr, seen, tile, places, scores, items
+        )  # fmt: skip
+
+    in_parts(len(users), part, cost=1 + panels.size // _SPEED)
+
+
+@njit(nogil=True, cache=True)
+def _top_by_dot(
+    begin: Any, end: Any, queries: Any, panels: Any, n_items: Any, users: Any, seen_indptr: Any, seen: Any,
+    tile: Any, places: Any, scores: Any, items: Any,
+) -> None:  # fmt: skip
+    for low in range(begin, end, _CHUNK):
+        high = min(low + _CHUNK, end)
         for row in range(low, high):
             places[row - low] = seen_indptr[users[row]]
             clear(scores[row], items[row])
@@ -120,28 +124,44 @@ def top_by_dot(
                 _score_rows(queries, first, panels[number], tile)
                 for row in range(first, min(first + ROWS, high)):
                     line = tile[row - first]
-                    end = seen_indptr[users[row] + 1]
-                    places[row - low] = _strike_out(line, start, stop, seen, places[row - low], end)
+                    last = seen_indptr[users[row] + 1]
+                    places[row - low] = _strike_out(line, start, stop, seen, places[row - low], last)
                     _offer(line, stop - start, start, scores[row], items[row])
         for row in range(low, high):
             sort_best_first(scores[row], items[row])
 
 
-@njit(parallel=True, cache=True)
 def top_of_tile(tile: Any, users: Any, seen_indptr: Any, seen: Any, scores: Any, items: Any) -> None:
     """As :func:`top_by_dot`, from whole rows of scores; ``tile`` (B, I) is written to."""
+    in_parts(
+        len(users),
+        lambda begin, end: _top_of_tile(begin, end, tile, users, seen_indptr, seen, scores, items),
+        cost=1 + tile.shape[1] // _LOOKS,
+    )
+
+
+@njit(nogil=True, cache=True)
+def _top_of_tile(
+    begin: Any, end: Any, tile: Any, users: Any, seen_indptr: Any, seen: Any, scores: Any, items: Any
+) -> None:
     n_items = tile.shape[1]
-    for row in prange(len(users)):
+    for row in range(begin, end):
         clear(scores[row], items[row])
         _strike_out(tile[row], 0, n_items, seen, seen_indptr[users[row]], seen_indptr[users[row] + 1])
         _offer(tile[row], n_items, 0, scores[row], items[row])
         sort_best_first(scores[row], items[row])
 
 
-@njit(parallel=True, cache=True)
 def mark_hits(items: Any, users: Any, indptr: Any, wanted: Any, hits: Any) -> None:
     """Set ``hits`` (B, n) where a recommended item is among the user's wanted ones (sorted)."""
-    for row in prange(len(users)):
+    in_parts(
+        len(users), lambda begin, end: _mark_hits(begin, end, items, users, indptr, wanted, hits), cost=items.shape[1]
+    )
+
+
+@njit(nogil=True, cache=True)
+def _mark_hits(begin: Any, end: Any, items: Any, users: Any, indptr: Any, wanted: Any, hits: Any) -> None:
+    for row in range(begin, end):
         own = wanted[indptr[users[row]] : indptr[users[row] + 1]]
         for j in range(items.shape[1]):
             place = np.searchsorted(own, items[row, j])
@@ -160,11 +180,6 @@ def pack(item_table: Any) -> Any:
         block = item_table[number * PANEL : (number + 1) * PANEL]  # (PANEL, d)
         panels[number, :dim, : len(block)] = block.T
     return panels
-
-
-def work_tiles(rows: int) -> Any:
-    """Room for the scores of ``rows`` users, as :func:`top_by_dot` wants it."""
-    return large_zeros((rounded_up(rows, _CHUNK) // _CHUNK, ROWS, PANEL), np.float32)
 
 
 def rounded_up(number: int, step: int) -> int:
