@@ -17,9 +17,11 @@ Name = str | int | None  # frames of pandas have numbers for names, too
 def columns_of(frame: Any, user: Name, item: Name, time: Name) -> tuple[Any, Any, Any]:
     """The user, item and time columns of a frame, as Arrow columns; no other column is read where that can be."""
     source = _source(frame)
-    own = {str(name): name for name in _names(source)}
+    names = _names(source)
+    own = {str(name): name for name in names}
     asked: list[Any] = [str(name) if type(name) is int else name for name in (user, item, time)]
-    found = recognise(list(own), asked[0], asked[1], asked[2], values=lambda name: _first(_column(source, own[name])))
+    who, what, when = asked
+    found = recognise(list(map(str, names)), who, what, when, values=lambda name: _first(_column(source, own[name])))
     columns = {name: _column(source, own[name]) for name in found if name}
     return columns[found.user], columns[found.item], columns[found.time] if found.time else None
 
