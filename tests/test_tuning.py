@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from functools import partial
@@ -236,6 +237,25 @@ def test_ctrl_c_loses_the_running_trial_alone(tune, whole, tmp_path):
     with pytest.raises(KeyboardInterrupt, match="3 of 14 trials are done"):
         tune(space=RANGES, trials=14, storage=storage, follow=stop)
     assert told(tune(space=RANGES, trials=14, storage=storage)) == told(whole)
+
+
+@pytest.mark.parametrize("file", ["study.db", "study.journal"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_disk_that_fills_ends_the_search_in_one_line_and_loses_no_trial(tune, tmp_path, file, workers):
+    storage, (soft, hard) = tmp_path / file, resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(number, news):
+        if isinstance(news, Trial):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))  # stands in for a full disk
+
+    same = {"space": RANGES, "trials": 5, "storage": storage, "workers": workers}
+    try:
+        with pytest.raises(StorageError, match=r"cannot be written \(.+\) after [12] of 5 trials; mend") as told:
+            tune(**same, follow=fill)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "\n" not in str(told.value)
+    assert len(tune(**same).trials) == 5
 
 
 def test_a_killed_process_is_noticed(tune, whole, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -12,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from vitalrank.devices import taking_turns
-from vitalrank.errors import SettingError, TrainingError
+from vitalrank.errors import SettingError, StorageError, TrainingError
 from vitalrank.evaluation import evaluate
 from vitalrank.interactions import Interactions
 from vitalrank.threads import serve_several
@@ -45,6 +46,7 @@ class Search:
     follow: Follower | None
     stopped: bool = False
     running: int = 0
+    done: int = 0  # as last counted: a storage that fails cannot be asked
     lock: Any = field(default_factory=threading.Lock)
 
     def go(self, workers: int) -> None:
@@ -65,6 +67,13 @@ class Search:
         except KeyboardInterrupt as stop:
             done = f"{self._done()} of {self.trials} trials are done"
             raise KeyboardInterrupt(f"stopped; {done}. The same again goes on if the study has a storage.") from stop
+        except (StorageError, BrokenPipeError):  # told already, or of whoever follows
+            raise
+        except studies.LOST as error:
+            raise StorageError(
+                f"the study cannot be written ({studies.first_line(error)}) after {self.done} of {self.trials} trials; "
+                "mend its storage, such as a full disk, and the same again goes on."
+            ) from error
 
     def _work(self) -> None:
         while (trial := self._next()) is not None:
@@ -81,7 +90,8 @@ class Search:
 
     def _next(self) -> Any:
         with self.lock:
-            if self.stopped or self._done() + self.running >= self.trials:
+            self.done = self._done()
+            if self.stopped or self.done + self.running >= self.trials:
                 return None
             trial = self.study.ask(self.distributions)
             trial.set_user_attr(studies.WORKER, studies.worker_name())
@@ -93,7 +103,8 @@ class Search:
         try:
             notes, value = self._outcome(trial)
         except BaseException:
-            self.study.tell(trial, state=studies.BROKEN_OFF)
+            with contextlib.suppress(*studies.LOST):  # the error that broke it off matters more
+                self.study.tell(trial, state=studies.BROKEN_OFF)
             raise
         trial.set_user_attr(_NOTES, notes)
         if notes["state"] in _WHOLE:

@@ -30,6 +30,7 @@ PLAN = "vitalrank.plan"  # the study's own note of what it searches
 WORKER = "worker"  # which process a trial runs in
 _STATES = optuna.trial.TrialState
 _FINISHED = (_STATES.COMPLETE, _STATES.PRUNED)
+LOST = (OSError, optuna.exceptions.StorageInternalError)  # what a storage that fails raises
 GIVEN_UP, BROKEN_OFF = _STATES.PRUNED, _STATES.FAIL
 
 _LISTED = 10_000  # most points of a grid that are listed
@@ -142,8 +143,8 @@ def open_study(
         _give_up_lost(study)
     except StorageError:
         raise
-    except (OSError, optuna.exceptions.StorageInternalError) as error:
-        raise StorageError(f"{storage}: cannot hold a study ({_line(error)}); choose another place.") from error
+    except LOST as error:
+        raise StorageError(f"{storage}: cannot hold a study ({first_line(error)}); choose another place.") from error
     return study
 
 
@@ -165,10 +166,11 @@ def _from_url(url: str) -> Any:
     try:
         return optuna.storages.get_storage(url)
     except Exception as error:  # of SQLAlchemy or of a driver that is not installed
-        raise StorageError(f"{url}: cannot be opened as a storage ({_line(error)}); see Optuna's storages.") from error
+        raise StorageError(f"{url}: cannot be opened as a storage ({first_line(error)}); see Optuna's docs.") from error
 
 
-def _line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says, in one line."""
     return str(error).strip().partition("\n")[0]
 
 
