@@ -7,6 +7,8 @@ import json
 import logging
 import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 
 import vitalrank as vr
 from vitalrank import Interactions
+from vitalrank.interactions.encoding import numbers_of
 from vitalrank.readers import sources
 
 # user, item, rating, time; the log of these rows is what every format must give.
@@ -663,3 +666,27 @@ def test_a_real_log() -> None:
     shape = vr.read(SHARED / "ml-100k.tsv.gz").statistics
     assert (shape.users, shape.items, shape.observations) == (943, 1682, 100_000)
     assert round(shape.item_gini, 3) == 0.629
+
+
+def test_a_log_of_numbers_is_read_without_pandas(tmp_path):
+    (tmp_path / "log.csv").write_text("user,item,time\n3,5,10\n4,6,11\n")
+    (tmp_path / "dates.csv").write_text("user,item,time\n3,5,2020-01-01\n4,6,2020-01-02\n")
+    code = f"""
+import sys
+import vitalrank as vr
+for name in ("log.csv", "dates.csv"):
+    assert len(vr.read({str(tmp_path)!r} + "/" + name)) == 2
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint16", "int32", "uint64", "float16", "float32", "float64"])
+def test_numbers_of_a_column_are_those_of_its_slice(kind):
+    values = np.arange(10, dtype=kind)
+    column = pa.array(values)
+    for part in (slice(0, 10), slice(3, 7), slice(5, 5)):
+        found = numbers_of(column[part])
+        assert found.dtype == values.dtype
+        np.testing.assert_array_equal(found, values[part])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vitalrank.interactions.encoding import Codes, Ids, encode_ints, sort_dictionary
+from vitalrank.interactions.encoding import Codes, Ids, encode_ints, numbers_of, sort_dictionary
 from vitalrank.readers.lines import Suspect
 
 MERGE_FROM = 1 << 18
@@ -29,10 +30,11 @@ class IdColumn:
         if column.null_count:
             raise Suspect
         if pa.types.is_integer(column.type):
-            return _narrow(column.to_numpy())
+            return _narrow(numbers_of(column))
         ints = _as_ints(column) if untyped and not self._texts else None
         if ints is not None:
             return _narrow(ints)
+        _meet_pandas()
         encoded = column.dictionary_encode()
         if pc.min(pc.binary_length(encoded.dictionary)).as_py() == 0:
             raise Suspect
@@ -72,6 +74,12 @@ class IdColumn:
         return sort_dictionary(merged)
 
 
+def _meet_pandas() -> None:
+    """Arrow imports pandas where it first makes strings of Python, and would swallow a Ctrl-C; here nobody does."""
+    with contextlib.suppress(ImportError):
+        import pandas  # noqa: F401
+
+
 def _narrow(ints: Ints) -> Ints:
     return ints.astype(np.int32) if ints.max() < 2**31 and ints.min() >= -(2**31) else ints
 
@@ -82,7 +90,7 @@ def _as_ints(texts: pa.Array) -> Ints | None:
         column = texts.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
-    ints: Ints = column.to_numpy()
+    ints: Ints = numbers_of(column)
     if ints.min() < 0 or _has_letters(texts):
         return ints if pc.all(pc.equal(column.cast(pa.string()), texts)).as_py() else None
     return ints if _digits(ints) == pc.sum(pc.binary_length(texts)).as_py() else None
