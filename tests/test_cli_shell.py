@@ -105,6 +105,26 @@ def test_letters_that_a_terminal_lacks_are_spelt_out(run, encoding, letters):
     assert item in done.stdout
 
 
+def test_the_package_is_a_command_too():
+    words = [sys.executable, "-m", "vitalrank", "--version"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.startswith("vitalrank ")
+
+
+def test_an_interrupt_while_the_command_loads_is_one_line():
+    code = """
+import sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+from vitalrank.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: interrupted.\n")
+
+
 def test_a_mistyped_command_is_sent_to_its_own_help():
     assert shell("fit", "log.tsv").stderr == "error: Missing option '--out'. See vitalrank fit --help.\n"
     assert shell("fly").stderr.endswith("See vitalrank --help.\n")
