@@ -113,6 +113,25 @@ def test_classes_are_found_by_any_capitals():
         model_class("svd")
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"class": ["MF"]}, "no model of a known class"),
+        ({"class": None}, "no model of a known class"),
+        ({"record": {"history": [], "fit": "fine"}}, "does not hold a whole MF"),
+        ({"record": []}, "does not hold a whole MF"),
+        ({"settings": None}, "does not hold a whole MF"),
+    ],
+)
+def test_load_says_what_is_wrong_with_a_changed_folder(tmp_path, changes, words):
+    log = vr.datasets.synthetic(users=20, items=15, interactions=100, seed=0)
+    vr.MF(dim=2).fit(log, vr.Uniform(), epochs=1).save(tmp_path / "a")
+    file = tmp_path / "a" / "model.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    with pytest.raises(vr.StorageError, match=words):
+        vr.load(tmp_path / "a")
+
+
 def test_load_refuses_a_folder_of_something_else(tmp_path):
     from vitalrank.checkpoint import write_folder
 

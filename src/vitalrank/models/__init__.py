@@ -78,7 +78,7 @@ def load(path: str | os.PathLike[str]) -> Recommender:
     """
     saved = read_folder(path)
     try:
-        cls = model_class(saved.meta["class"])
+        cls = model_class(str(saved.meta["class"]))
     except (KeyError, SettingError) as error:
         raise StorageError(f"{path}: holds no model of a known class ({error}).") from error
     return cls.from_saved(saved, path)

@@ -154,7 +154,7 @@ class Recommender(ABC):
             model.train = logs.pop("train")
             model.held_out = logs
             model.restore(own, saved.meta["record"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StorageError(f"{path}: does not hold a whole {cls.__name__} ({error}); save it again.") from error
         return model
 
