@@ -97,7 +97,7 @@ def test_a_second_run_in_the_same_folder_is_refused_and_harms_nothing(undisturbe
             first.send_signal(signal.SIGCONT)
         first.communicate()
     assert second.returncode != 0
-    assert f"process {first.pid} writes here now; wait or choose another folder." in told
+    assert f"process {first.pid} writes here now; wait for it or choose another folder." in told
     assert first.returncode == 0
     assert tensors(tmp_path / "run") == tensors(undisturbed)
     assert {path.name for path in (tmp_path / "run").iterdir()} == {path.name for path in undisturbed.iterdir()}

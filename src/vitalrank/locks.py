@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from vitalrank.errors import StorageError
 
+# Windows has no such locks: there two writers must keep apart themselves.
+_fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 LOCK = ".vitalrank.lock"
-_HELD: set[Path] = set()  # by this process
+_HELD: set[Path] = set()  # by this process, which the system would let in again
 
 
 @contextlib.contextmanager
@@ -80,8 +83,10 @@ def _locked(place: Path) -> int:
 
 
 def _take(handle: int, place: Path) -> None:
+    if _fcntl is None:
+        return
     try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _fcntl.lockf(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError) as error:
         owner = os.read(handle, 32).decode(errors="replace").strip() or "another"
         raise StorageError(
