@@ -169,7 +169,7 @@ def _drawn(lines: Sequence[Line]) -> Table:
 
 def _recommend(console: Console, model: Any, name: str) -> None:
     user = model.train.user_ids[0]
-    ids, scores = model.recommend([user], n=5)
+    ids, scores = model.recommend([user], n=5, exclude=list(model.held_out.values()))
     picks = ", ".join(f"{item} ({score:.2f})" for item, score in zip(ids[0], scores[0], strict=True))
     console.print(f"\nFor user {user} the model trained with {name} recommends items {picks}.\n", highlight=False)
 
