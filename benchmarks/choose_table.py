@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "choose.md"
@@ -62,7 +64,50 @@ def epoch_table() -> str:
     return "\n".join(rows)
 
 
-TABLES = {"cost": cost_table, "epoch": epoch_table, "quality": quality_table}
+SAID = """\
+- **Look for hard negatives, then tune.** All three that do are above Uni on every log, by {over_uni} %. VINS and
+  LFM-W are close: {over_lfm_w} % for VINS, {over_lfm_w_mean} on average, with {looked} of LFM-W's candidates. VINS is
+  {over_harmonic_mean} % above LFM-W with WARP's weight, as it was published, and {over_dns_mean} % above DNS, both on
+  average. A poor L2 or margin costs more than all of that.
+- **Try no weight, and a buffer of your own.** Without a weight VINS won on {plain_vins} logs of four, LFM-W on
+  {plain_lfm_w}; VINS with at most {kappa_vins} tries, LFM-W with {kappa_lfm_w} in place of 1,024:
+  `--range weight=log2,harmonic,none --range kappa=32..1024:log`.
+- **Let the learning rate fall**: `--schedule linear` with twice the rate. VINS in 60 such epochs takes {short_seconds}
+  of the seconds of LFM-W's best length and is {short_test} % from it on test; in 120 epochs it takes {full_seconds}
+  and is {full_test} % from it (`benchmarks/whole.py`)."""
+
+
+def said() -> str:
+    """What the study and whole.py say; each figure is looked up here, so that none can grow old."""
+    rows = [log["rows"] for log in json.loads((STUDY / "table2.json").read_text(encoding="utf-8"))["logs"].values()]
+    runs = [log["against"]["VINS"] for log in json.loads((HERE / "whole.json").read_text())["logs"].values()]
+
+    def gains(one: str, other: str) -> list[float]:
+        means = [[row[name]["metrics"]["ndcg@10"]["mean"] for name in (one, other)] for row in rows]
+        return [100 * (mine / theirs - 1) for mine, theirs in means]
+
+    figures = {
+        "over_uni": _range([gain for name in ("dns", "vins", "lfm-w") for gain in gains(name, "uni")], ".0f"),
+        "over_lfm_w": _range(gains("vins", "lfm-w"), "+.1f"),
+        "looked": _range([row["vins"]["tries"]["mean"] / row["lfm-w"]["tries"]["mean"] for row in rows], ".2f"),
+    }
+    for key, other in (("lfm_w", "lfm-w"), ("harmonic", "lfm-w-harmonic"), ("dns", "dns")):
+        figures[f"over_{key}_mean"] = f"{fmean(gains('vins', other)):.1f}"
+    for key, name in (("vins", "vins"), ("lfm_w", "lfm-w")):
+        settings = [row[name]["settings"] for row in rows]
+        figures[f"plain_{key}"] = str([chosen["weight"] for chosen in settings].count("none"))
+        figures[f"kappa_{key}"] = _range([chosen["kappa"] for chosen in settings], "d")
+    for key, epochs in (("short", "60"), ("full", "120")):
+        figures[f"{key}_seconds"] = _range([log[epochs]["seconds"] for log in runs], ".2f")
+        figures[f"{key}_test"] = _range([100 * (log[epochs]["test"] - 1) for log in runs], "+.1f")
+    return SAID.format(**figures)
+
+
+def _range(values: Sequence[float], shown: str) -> str:
+    return f"{min(values):{shown}} to {max(values):{shown}}"
+
+
+TABLES = {"cost": cost_table, "epoch": epoch_table, "quality": quality_table, "said": said}
 
 
 def renewed(text: str) -> str:

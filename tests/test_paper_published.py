@@ -1,0 +1,27 @@
+"""What is published follows from the data beside it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from vitalrank.paper.page import NOTES, write_page
+from vitalrank.paper.registry import EXPERIMENTS
+from vitalrank.paper.running import page_of, read_all
+
+PUBLISHED = Path(__file__).parents[1] / "docs" / "paper"
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_published_page_is_made_from_its_data(name):
+    data = json.loads((PUBLISHED / f"{name}.json").read_text(encoding="utf-8"))
+    assert (PUBLISHED / f"{name}.md").read_text(encoding="utf-8") == page_of(EXPERIMENTS[name], data)
+
+
+def test_the_page_of_claims_is_made_from_the_data(tmp_path):
+    shutil.copy(PUBLISHED / NOTES, tmp_path)
+    page = write_page(read_all(PUBLISHED), tmp_path / "index.md")
+    assert (PUBLISHED / "index.md").read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
