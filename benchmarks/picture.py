@@ -1,6 +1,6 @@
-"""The README's picture: validation NDCG@10 against training seconds for five samplers on a real log.
+"""The README's picture: validation NDCG@10 against training seconds for five samplers on the study's logs.
 
-    python benchmarks/picture.py --data FOLDER [--log amazon-cds]
+    python benchmarks/picture.py --data FOLDER
 
 Matrix factorization, seed 0, each sampler with the settings that the study found for it (Table 2 of ``docs/paper``),
 trained as there: as many epochs, in which the learning rate falls to nothing.
@@ -45,39 +45,36 @@ def curves(folder: Path, log: str, options: dict[str, Any]) -> dict[str, Curve]:
     return found
 
 
-def draw(found: dict[str, Curve], title: str, path: Path) -> None:
-    """All curves in one picture."""
+def draw(logs: dict[str, dict[str, Curve]], path: Path) -> None:
+    """A panel for each log."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(8, 4), dpi=150)
-    for (label, values), colour in zip(found.items(), COLOURS, strict=True):
-        width = 2.6 if label == "VINS" else 1.6
-        axes.plot(values["seconds"], values["ndcg"], color=colour, linewidth=width, label=label)
-    axes.legend(frameon=False, loc="lower right", reverse=True)
-    axes.set_xlabel(f"training seconds ({machine()['cores']} cores)")
-    axes.set_ylabel("NDCG@10 on validation")
-    axes.set_title(title, loc="left", fontsize=10)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlim(0)
-    axes.set_ylim(0)
-    figure.tight_layout()
+    figure, axes = pyplot.subplots(2, 2, figsize=(9, 6), dpi=130, layout="constrained")
+    for axis, (log, found) in zip(axes.flat, logs.items(), strict=True):
+        for (label, values), colour in zip(found.items(), COLOURS, strict=True):
+            width = 2.4 if label == "VINS" else 1.4
+            axis.plot(values["seconds"], values["ndcg"], color=colour, linewidth=width, label=label)
+        axis.set_title(log, loc="left", fontsize=10)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.set_xlim(0)
+        axis.set_ylim(0)
+    axes[0, 0].legend(frameon=False, loc="lower right", reverse=True, fontsize=9)
+    figure.supxlabel(f"training seconds ({machine()['cores']} cores)", fontsize=10)
+    figure.supylabel("NDCG@10 on validation", fontsize=10)
     figure.savefig(path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--log", default="amazon-cds")
     arguments = parser.parse_args()
     options = {name: study()["facts"]["settings"][name] for name in AS_STUDIED}
-    found = curves(arguments.data, arguments.log, options)
-    train = parts(arguments.data, arguments.log)[0]
-    size = f"{train.n_users:,} users, {train.n_items:,} items, {options['epochs']} epochs each"
-    draw(found, f"{arguments.log}: {size}", HERE.parent / "docs" / "images" / "samplers.png")
-    save("picture", {"log": arguments.log, **options, "curves": found})
+    logs = {log: curves(arguments.data, log, options) for log in study()["logs"]}
+    draw(logs, HERE.parent / "docs" / "images" / "samplers.png")
+    save("picture", {**options, "logs": logs})
 
 
 if __name__ == "__main__":
