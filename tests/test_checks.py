@@ -82,3 +82,9 @@ def test_only_numbers_change():
 def test_a_run_is_kept_after_whole_epochs(tmp_path, epochs):
     with pytest.raises(vr.SettingError, match=f"checkpoint_epochs is {epochs}"):
         vr.MF(dim=2).fit(LOG, epochs=1, checkpoint=tmp_path / "a", checkpoint_epochs=epochs)
+
+
+def test_a_comparison_takes_every_seed_that_a_fit_takes():
+    assert seeds_of([0, 2**40]) == [0, 2**40]
+    with pytest.raises(vr.SettingError, match=f"seed is {2**64}"):
+        seeds_of([2**64])

@@ -19,6 +19,10 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS, GPU, MF = "benchmarks/README.md", "docs/gpu.md", "docs/models/mf.md"
 SGD, ADAGRAD, ADAM, VINS = "Uniform, SGD", "Uniform, Adagrad", "Uniform, Adam", "VINS, Adam, 15 tries"
 EXACT = "VINS, exact law, 15 tries"
+FORMULA = (
+    r"MF keeps `\(users \+ items\) \* \((\d+) \* dim \+ (\d+)\) \+ (\d+) \* interactions \+ (\d+) \* users` "
+    r"bytes with Adam: ([\d.]+) GB, or ([\d.]+) GiB, for a billion"
+)
 
 FIGURES = [
     (BENCHMARKS, "| {:.2f} times (", "evaluate", ["ratio"]),
@@ -84,14 +88,15 @@ def test_a_page_says_what_was_saved(page, words, file, places):
 def test_the_memory_of_a_gpu_is_what_the_engine_asks_for():
     pytest.importorskip("triton")
     engine = pytest.importorskip("vitalrank.models.mf_gpu_engine")
-    formula, gigabytes, gibibytes = re.search(
-        r"MF keeps `(.*?)` bytes with Adam: ([\d.]+) GB, or ([\d.]+) GiB, for a billion", text_of(GPU)
-    ).groups()
+    factors, row, positive, user, gigabytes, gibibytes = map(float, re.search(FORMULA, text_of(GPU)).groups())
+
+    def needed(users, items, interactions, dim):
+        return (users + items) * (factors * dim + row) + positive * interactions + user * users
+
     log = vr.datasets.synthetic(users=40, items=30, interactions=300, seed=0)
-    sizes = {"users": log.n_users, "items": log.n_items, "interactions": len(log)}
-    assert eval(formula, {"dim": 8, **sizes}) == engine._bytes_needed(log, 8, vr.TrainConfig())
-    large = eval(formula, {"dim": 64, **{name: saved("gpu", f"large/{name}") for name in sizes}})
-    assert (f"{large / 1e9:.1f}", f"{large / 2**30:.1f}") == (gigabytes, gibibytes)
+    assert needed(log.n_users, log.n_items, len(log), dim=8) == engine._bytes_needed(log, 8, vr.TrainConfig())
+    large = needed(*(saved("gpu", f"large/{name}") for name in ("users", "items", "interactions")), dim=64)
+    assert (round(large / 1e9, 1), round(large / 2**30, 1)) == (gigabytes, gibibytes)
 
 
 @cache

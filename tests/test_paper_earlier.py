@@ -30,7 +30,7 @@ def test_rows_that_a_study_lacks_come_from_an_earlier_one(tmp_path):
     lines = [line for line in page.splitlines() if line.startswith("| ") and MARK in line]
     assert lines
     assert all("Item-KNN" in line for line in lines)
-    assert f"{MARK}: of an earlier study, not compared with the VINS of this one; made by `the first`." in page
+    assert f"{MARK}: of an earlier study, not compared with the VINS of this one; made by `the first`" in page
 
 
 def test_what_was_run_now_stays_and_what_was_marked_keeps_its_command():

@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import Any
 
 from vitalrank import __version__
-from vitalrank.checks import own, whole
+from vitalrank.checks import MOST_SEED, own, whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models import is_trained
@@ -109,7 +109,7 @@ def fitting(config: TrainConfig, model: Any, fixed: Collection[str] = ()) -> Tra
 def seeds_of(seeds: int | Sequence[int]) -> list[int]:
     """How many, or which, as a list."""
     listed = seeds if isinstance(seeds, Iterable) else range(whole("seeds", seeds, least=0))
-    chosen = [whole("seed", seed, least=0) for seed in listed]
+    chosen = [whole("seed", seed, least=0, most=MOST_SEED) for seed in listed]
     if not chosen or len(set(chosen)) < len(chosen):
         raise SettingError(f"seeds={seeds!r}: give at least one, each once.")
     return chosen

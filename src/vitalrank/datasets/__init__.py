@@ -18,10 +18,9 @@ from vitalrank.errors import DataError, SettingError, StorageError
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.stats import Statistics
 from vitalrank.readers import read
+from vitalrank.readers.sources import PARQUET, magic
 
 __all__ = ["Dataset", "catalogue", "get", "load", "prepare", "synthetic", "write_log"]
-
-_PARQUET = b"PAR1"  # how such a file begins
 
 
 def catalogue() -> tuple[Dataset, ...]:
@@ -178,9 +177,8 @@ def _check_place(source: str | PathLike[str], target: Path) -> None:
         raise StorageError(f"{target}: is a folder; give the name of a file in it.")
     if Path(source).exists() and target.samefile(source):
         raise StorageError(f"{target}: is the source itself; give another target.")
-    with target.open("rb") as file:
-        if file.read(len(_PARQUET)) not in (_PARQUET, b""):
-            raise StorageError(f"{target}: is there already and no Parquet file; give another target or remove it.")
+    if magic(target) not in (PARQUET, b""):
+        raise StorageError(f"{target}: is there already and no Parquet file; give another target or remove it.")
 
 
 def write_log(log: Interactions, target: str | PathLike[str]) -> Path:

@@ -70,7 +70,8 @@ def earlier_note(data: Data) -> str:
     """What the mark means, if there is one; the commands that made such figures."""
     commands = dict.fromkeys(_commands(data["logs"]))
     made = " and ".join(f"`{command}`" for command in commands)
-    return f"{MARK}: of an earlier study, not compared with the VINS of this one; made by {made}." if commands else ""
+    said = f"{MARK}: of an earlier study, not compared with the VINS of this one; made by {made}"
+    return f"{said}, in the version of its day." if commands else ""
 
 
 def _commands(found: Any) -> Iterator[str]:

@@ -84,7 +84,8 @@ def tune(
     (4, ['beta'])
     """
     config = config or TrainConfig()
-    trials, workers, seed = whole("trials", trials), whole("workers", workers), whole("seed", seed, least=0)
+    trials, workers = whole("trials", trials), whole("workers", workers)
+    seed = whole("seed", seed, least=0, most=2**32 - 1)  # Optuna takes no larger one
     if len(valid) == 0:
         raise SettingError("the validation log is empty; hold out a larger share.")
     plan = plan_of(model, sampler, space, config, fixed)
