@@ -14,19 +14,22 @@ _LINE = 64  # bytes
 _YIELD = "SwitchToThread" if os.name == "nt" else "sched_yield"
 
 
-def _prefetch_line(typing_context: Any, array: Any, offset: Any) -> Any:
-    """Emit one prefetch of the cache line at ``array.data + offset`` bytes."""
+def _prefetch(keep: int) -> Any:
+    """A prefetch of the cache line at ``array.data + offset`` bytes; ``keep`` is from 0, for one use, to 3."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        address = cgutils.pointer_add(builder, data, args[1], return_type=ir.IntType(8).as_pointer())
-        word = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [address.type, word, word, word])
-        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(call, [address, word(0), word(3), word(1)])  # read, keep, data
-        return context.get_dummy_value()
+    def prefetch(typing_context: Any, array: Any, offset: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, args[0]).data
+            address = cgutils.pointer_add(builder, data, args[1], return_type=ir.IntType(8).as_pointer())
+            word = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [address.type, word, word, word])
+            call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(call, [address, word(0), word(keep), word(1)])  # read, keep, data
+            return context.get_dummy_value()
 
-    return types.void(array, types.intp), generate
+        return types.void(array, types.intp), generate
+
+    return intrinsic(prefetch)
 
 
 def _lowest_bit(typing_context: Any, word: Any) -> Any:
@@ -69,7 +72,8 @@ def _give_way(typing_context: Any) -> Any:
     return types.void(), generate
 
 
-prefetch_line: Any = intrinsic(_prefetch_line)
+prefetch_line: Any = _prefetch(keep=3)
+prefetch_line_once: Any = _prefetch(keep=0)  # leaves no other line without its place in the last cache
 lowest_bit: Any = intrinsic(_lowest_bit)
 peek: Any = intrinsic(_peek)
 add_one: Any = intrinsic(_add_one)

@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from vitalrank.kernels.cpu.groups import Groups, group_places, new_groups
-from vitalrank.kernels.cpu.machine import prefetch_line
+from vitalrank.kernels.cpu.machine import prefetch_line, prefetch_line_once
 from vitalrank.kernels.cpu.moves import move_row
 from vitalrank.kernels.cpu.orders import fill_rows
 from vitalrank.kernels.cpu.parts import in_parts, meet, share_of, threads_for, with_meetings
@@ -143,6 +143,14 @@ def _ask_for(table: Any, row: Any, columns: Any) -> None:
         prefetch_line(table, start + offset)
 
 
+@njit(inline="always", cache=True, **LEAN)
+def _ask_once(table: Any, row: Any, columns: Any) -> None:
+    """The same for a row that moves now and not soon again: it shall not push the items' values out of the cache."""
+    start = row * table.strides[0]
+    for offset in range(0, columns * _FLOAT, _LINE):
+        prefetch_line_once(table, start + offset)
+
+
 @njit(nogil=True, cache=True, **LEAN)
 def _load_rows(
     begin: Any, end: Any, rows: Any, order: Any, start: Any, log_users: Any, log_items: Any, table: Any, batch: Any
@@ -174,7 +182,7 @@ def _load_queries(first: Any, last: Any, end: Any, table: Any, queries: Any, gro
     """Fill the queries of some users as they are about to move: their rows come from memory once."""
     for group in range(first, last):
         if group + _AHEAD < end:
-            _ask_for(table, groups.rows[group + _AHEAD], table.shape[1] * table.shape[2])
+            _ask_once(table, groups.rows[group + _AHEAD], table.shape[1] * table.shape[2])
         for place in range(groups.starts[group], groups.starts[group + 1]):
             _copy_query(groups.order[place], groups.rows[group], table, queries)
 
@@ -187,7 +195,7 @@ def _move_users(
     width = batch.queries.shape[1]
     for group in range(first, last):
         if group + _AHEAD < end:
-            _ask_for(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width)
+            _ask_once(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width)
         gradient[:] = 0.0
         for place in range(groups.starts[group], groups.starts[group + 1]):
             b = groups.order[place]
@@ -234,7 +242,7 @@ def _move_items(
     for group in range(begin, end):
         if group + 2 * _AHEAD < end:
             _ask_for(tables.items, groups.rows[group + 2 * _AHEAD], width)
-            _ask_for(tables.item_state, groups.rows[group + 2 * _AHEAD], tables.item_state.shape[1] * width)
+            _ask_once(tables.item_state, groups.rows[group + 2 * _AHEAD], tables.item_state.shape[1] * width)
         gradient[:] = 0.0
         first, last = groups.starts[group], groups.starts[group + 1]
         for place in range(first, last):
