@@ -83,6 +83,23 @@ def test_an_epoch_moves_the_tables_as_on_the_cpu(log, name, rule, batch):
     assert samplers[1].counts.tries == samplers[0].counts.tries
 
 
+@pytest.mark.parametrize("violated", [None, True])
+def test_a_sampler_of_the_callers_own_is_called_as_on_the_cpu(log, violated):
+    def step_aside(queries, table, users, positives, step, k):
+        here = np.asarray(torch.as_tensor(positives).cpu())
+        near = (here[:, None] + 1 + step % 7 + np.arange(k)) % len(table)
+        assert queries.shape == (len(users), table.shape[1])
+        rows = np.ones(len(users), np.int64)
+        return vr.Draw(near, np.full((len(users), k), 0.5), rows, violated=None if violated is None else rows > 0)
+
+    config = TrainConfig(batch=16, seed=3, negatives=2)
+    plain, ours = CpuEngine(log, step_aside, config, 4, True), GpuEngine(log, step_aside, config, 4, True, GPU)
+    totals, found = run(plain), run(ours)
+    for table, array in plain.values().items():
+        np.testing.assert_allclose(ours.values()[table], array, rtol=1e-4, atol=1e-5, err_msg=table)
+    assert (found.tries, found.violated) == (totals.tries, totals.violated)
+
+
 def test_who_has_seen_everything_moves_nothing():
     full = vr.Interactions.from_arrays([0, 0, 1, 1], [0, 1, 0, 1])
     engine = GpuEngine(full, vr.Uniform().bind(full), TrainConfig(batch=4), 4, False, GPU)

@@ -25,7 +25,8 @@ from vitalrank.losses import find_loss
 from vitalrank.models.graphs import capture, new_stream
 from vitalrank.models.mf_engine import new_tables, rule_of
 from vitalrank.samplers.base import Batch as Asked
-from vitalrank.samplers.base import Draw
+from vitalrank.samplers.base import BoundSampler, Draw
+from vitalrank.samplers.foreign import as_bound
 from vitalrank.training.history import Totals
 from vitalrank.training.settings import TrainConfig
 
@@ -56,10 +57,10 @@ class GpuEngine:
     ) -> None:
         self.step = 0
         self._train = train
-        self._sampler = sampler
+        self._sampler = as_bound(sampler, config.seed)
         self._config = config
         self._loss = find_loss(config.loss)
-        self._rule: Rule = rule_of(config, sampler, bias)
+        self._rule: Rule = rule_of(config, self._sampler, bias)
         self._stride = min(config.batch_of(len(train)), len(train))
         self._device = device
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -205,6 +206,8 @@ class GpuEngine:
         """The batch ``offset`` after the cursor, and its negatives."""
         batch = new_batch(size, self.users.shape[1] if self._sampler.needs_scores else 0, self._device)
         load_batch(self._order, offset, self._now, self._log, self.users, batch)
+        if not isinstance(self._sampler, BoundSampler):
+            return batch, self._foreign_draw(batch, step)
         number = self._now.steps[offset : offset + 1]
         counter: Counter = self._counter._replace(step=number, rows=self._counter.rows[:size])
         asked = Asked(
@@ -212,6 +215,20 @@ class GpuEngine:
             batch.queries, self.items, density=False,
         )  # fmt: skip
         return batch, self._sampler.draw(asked)
+
+    def _foreign_draw(self, batch: Batch, step: int) -> Draw:
+        """What a sampler of the caller's own draws, as the kernels read it."""
+        users, positives = batch.users.long(), batch.positives.long()
+        draw = self._sampler(batch.queries, self.items, users, positives, step=step, k=self._config.negatives)
+
+        def held(array: Any, kind: torch.dtype) -> Tensor:
+            return torch.as_tensor(array, dtype=kind, device=self._device).contiguous()
+
+        violated = None if draw.violated is None else held(draw.violated, torch.bool)
+        return Draw(
+            held(draw.ids, torch.int64), held(draw.weights, torch.float32), held(draw.tries, torch.int32),
+            violated=violated,
+        )  # fmt: skip
 
     def _move(self, offset: int, batch: Batch, draw: Draw) -> None:
         if self._item_sums is None:  # some samplers choose the number of negatives themselves

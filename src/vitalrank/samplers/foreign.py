@@ -27,10 +27,13 @@ class ForeignSampler:
         self.seed = getattr(sampler, "seed", seed)
         self.needs_scores = bool(getattr(sampler, "needs_scores", True))
         self.weights_flow = bool(getattr(sampler, "weights_flow", False))
+        self.has_margin = False  # until a draw of it says what violated
 
     def __call__(self, *given: Any, **options: Any) -> Any:
         """The sampler's own draw."""
-        return self._sampler(*given, **options)
+        draw = self._sampler(*given, **options)
+        self.has_margin = getattr(draw, "violated", None) is not None
+        return draw
 
     def reset(self) -> None:
         """An epoch begins."""
