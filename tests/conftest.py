@@ -1,17 +1,10 @@
-"""Set before Numba and Triton are imported: four threads, so that tests can ask for 1, 2 and 4 on any machine; a folder
-for compiled kernels; kernels of the GPU are interpreted, unless VITALRANK_TEST_GPU asks for a real one.
+"""Set before Numba and Triton are imported: four threads, so that tests can ask for 1, 2 and 4 on any machine; kernels
+of the GPU are interpreted, unless VITALRANK_TEST_GPU asks for a real one.
 """
 
 import os
-from importlib.util import find_spec
-from pathlib import Path
-
-import kernel_cache
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "4")
-if "NUMBA_CACHE_DIR" not in os.environ:  # workers of xdist and processes that tests start have it from here
-    package = Path(find_spec("vitalrank").origin).parent
-    os.environ["NUMBA_CACHE_DIR"] = kernel_cache.folder_for(package, root=Path(__file__).parents[1])
 if "VITALRANK_TEST_GPU" not in os.environ:
     os.environ["TRITON_INTERPRET"] = "1"
 

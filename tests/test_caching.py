@@ -1,4 +1,4 @@
-"""A kernel is kept wherever there is a place, and runs without one."""
+"""A kernel is kept wherever there is a place, until a source it is made of changes, and runs without one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,20 @@ import numpy as np
 import pytest
 
 import vitalrank
+from vitalrank.kernels.caching import digest_of
 from vitalrank.kernels.cpu.initial import fill_normal
+
+
+def copied(to):
+    """A copy of the library, no kernel compiled."""
+    shutil.copytree(Path(vitalrank.__file__).parent, to, ignore=shutil.ignore_patterns("__pycache__"))
+    return to
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """The library in a folder whose kernels nobody can keep beside it."""
-    place = tmp_path_factory.mktemp("lib") / "vitalrank"
-    shutil.copytree(Path(vitalrank.__file__).parent, place, ignore=shutil.ignore_patterns("__pycache__"))
+    place = copied(tmp_path_factory.mktemp("lib") / "vitalrank")
     for folder in (place / "kernels", place / "kernels" / "cpu"):
         (folder / "__pycache__").write_text("in the way")  # root may write where others may not
     return place.parent
@@ -36,12 +42,16 @@ table = np.zeros((1, 1, 2), np.float32)
 fill_normal(table, 1, 0, 0, 1.0)
 print(*table.ravel())
 """
+    return [float(number) for number in output_of(code, package).split()]
+
+
+def output_of(code, package):
     kept = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
     places = {"HOME": "/dev/null", "PYTHONPATH": str(package)}
     command = [sys.executable, "-B", "-c", code]
     done = subprocess.run(command, env={**kept, **places}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return [float(number) for number in done.stdout.split()]
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +79,38 @@ def test_a_folder_that_others_can_write_is_not_trusted(package, usual, tmp_path)
 
 def test_kernels_run_where_nothing_can_be_kept(package, usual):
     assert drawn(package, "/dev/null") == usual
+
+
+KEPT = """
+import numpy as np
+from vitalrank.kernels.cpu import initial
+table = np.zeros((1, 1, 2), np.float32)
+initial.fill_normal(table, 1, 0, 0, 1.0)
+(found,) = initial._fill_rows.stats.cache_hits.values() or [0]
+print(found, *table.ravel())
+"""
+
+
+def test_a_kept_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_path):
+    library = copied(tmp_path / "vitalrank")
+    first = output_of(KEPT, tmp_path).split()
+    again = output_of(KEPT, tmp_path).split()
+    called = library / "kernels" / "rng.py"
+    called.write_text(called.read_text().replace("0xD2511F53", "0xD2511F55"))
+    changed = output_of(KEPT, tmp_path).split()
+    assert [found for found, *_ in (first, again, changed)] == ["0", "1", "0"]
+    assert again[1:] == first[1:] != changed[1:]
+
+
+@pytest.mark.parametrize("name", ["losses.py", "kernels/cpu/callee.py"])
+def test_all_that_kernels_are_made_of_counts(tmp_path, name):
+    library = tmp_path / "vitalrank"
+    (library / "kernels" / "cpu").mkdir(parents=True)
+    for file in ("losses.py", "kernels/cpu/callee.py", "cli.py"):
+        (library / file).write_text("a = 1\n")
+    digest = digest_of.__wrapped__
+    before = digest(library)
+    (library / "cli.py").write_text("a = 2\n")
+    assert digest(library) == before
+    (library / name).write_text("a = 2\n")
+    assert digest(library) != before

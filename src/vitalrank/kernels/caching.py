@@ -1,18 +1,26 @@
-"""Where compiled kernels are kept when neither the package's folder nor the user's cache can be written."""
+"""Where compiled kernels are kept, and how long: until any source that kernels are made of changes."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import tempfile
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numba
+from numba.core.caching import CacheImpl
 from numba.core.dispatcher import Dispatcher
+
+_PACKAGE = Path(__file__).parents[1]
+_KINDS: list[Any] = CacheImpl._locator_classes  # of places, the first that fits a kernel is taken
 
 
 def ensure() -> None:
-    """Give Numba a place to keep kernels if it finds none; without one it would refuse them."""
+    """Let Numba look at all sources, and give it a place if it finds none; without one it would refuse kernels."""
+    _KINDS.insert(0, _Place)
     if _finds_one():
         return
     try:
@@ -20,6 +28,39 @@ def ensure() -> None:
     except OSError:
         # Nothing can be written anywhere: every process compiles for itself.
         Dispatcher.enable_caching = lambda self: None  # type: ignore[method-assign]
+
+
+class _Place:
+    """Numba's own place for a kernel of this package, stamped with the sources of all of them.
+
+    By itself Numba keeps a kernel until the file it stands in changes, not those of the kernels it calls: after an
+    upgrade that left its file alone it would run as it was.
+    """
+
+    def __init__(self, place: Any) -> None:
+        self._place = place
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> _Place | None:
+        if not Path(file).is_relative_to(_PACKAGE):
+            return None
+        places = (kind.from_function(function, file) for kind in _KINDS if kind is not cls)
+        return next((cls(place) for place in places if place is not None), None)
+
+    def get_source_stamp(self) -> str:
+        return digest_of(_PACKAGE)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._place, name)
+
+
+@cache
+def digest_of(package: Path) -> str:
+    """A digest of what kernels are made of: their own folder, and the numbers that losses hold."""
+    digest = hashlib.sha256()
+    for path in [*sorted((package / "kernels").rglob("*.py")), package / "losses.py"]:
+        digest.update(b"\0".join([path.relative_to(package).as_posix().encode(), path.read_bytes(), b""]))
+    return digest.hexdigest()
 
 
 def _finds_one() -> bool:
