@@ -511,14 +511,17 @@ def test_a_real_log() -> None:
     assert round(shape.item_gini, 3) == 0.629
 
 
-def test_a_log_of_numbers_is_read_without_pandas(tmp_path):
+def test_a_log_of_numbers_is_made_without_pandas(tmp_path):
     (tmp_path / "log.csv").write_text("user,item,time\n3,5,10\n4,6,11\n")
     (tmp_path / "dates.csv").write_text("user,item,time\n3,5,2020-01-01\n4,6,2020-01-02\n")
     code = f"""
 import sys
+import numpy as np
 import vitalrank as vr
 for name in ("log.csv", "dates.csv"):
     assert len(vr.read({str(tmp_path)!r} + "/" + name)) == 2
+near, far = np.array([3, 4]), np.array([3, 10**12])
+assert len(vr.Interactions.from_arrays(near, far, near / 2)) == 2
 print("pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -24,12 +24,20 @@ def as_column(values: Any, name: str) -> pa.Array:
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise DataError(f"{name}: an array of {values.ndim} dimensions; give one dimension.")
     try:
-        column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        column = values if isinstance(values, pa.Array | pa.ChunkedArray) else _arrow(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
         raise DataError(
             f"{name}: mixed or unsupported types ({_kinds(values)}); give all ints or all strings."
         ) from error
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _arrow(values: Any) -> pa.Array:
+    """``pa.array(values)``; for plain numbers without it, since it loads pandas to ask whether they are a series."""
+    if type(values) is np.ndarray and values.dtype.kind in "iuf" and values.dtype.isnative and values.itemsize <= 8:
+        buffer = pa.py_buffer(np.ascontiguousarray(values))
+        return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer])
+    return pa.array(values)
 
 
 def _kinds(values: Any) -> str:
@@ -64,7 +72,7 @@ def encode(values: Any, name: str) -> tuple[Ids, Codes]:
 
 def _int64(column: pa.Array, name: str) -> NDArray[np.int64]:
     try:
-        return np.asarray(column.cast(pa.int64()))
+        return numbers_of(column.cast(pa.int64()))
     except pa.ArrowInvalid as error:
         raise DataError(f"{name}: an id does not fit into 64 bits with sign; give such ids as strings.") from error
 
@@ -73,7 +81,7 @@ def encode_ints(ints: NDArray[np.integer[Any]]) -> tuple[Ids, Codes]:
     """Sorted distinct numbers and the position of each value among them."""
     low, high = (int(ints.min()), int(ints.max())) if len(ints) else (0, 0)
     if high - low > 4 * len(ints) + 1024:
-        return sort_dictionary(pa.array(ints.astype(np.int64, copy=False)).dictionary_encode())
+        return sort_dictionary(_arrow(ints.astype(np.int64, copy=False)).dictionary_encode())
     # Nearly gapless ids need no hashing: a table from id to position.
     table = np.zeros(high - low + 1, np.int32)
     offsets = ints - low if low else ints
@@ -87,10 +95,11 @@ def encode_ints(ints: NDArray[np.integer[Any]]) -> tuple[Ids, Codes]:
 def sort_dictionary(encoded: pa.DictionaryArray) -> tuple[Ids, Codes]:
     """Sorted ids and codes of a dictionary array without repeats or nulls in its dictionary."""
     order = pc.sort_indices(encoded.dictionary)
-    ids = encoded.dictionary.take(order).to_numpy(zero_copy_only=False)
+    taken = encoded.dictionary.take(order)
+    ids = numbers_of(taken) if pa.types.is_integer(taken.type) else taken.to_numpy(zero_copy_only=False)
     rank = np.empty(len(order), np.int32)
-    rank[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
-    return ids, rank[encoded.indices.to_numpy(zero_copy_only=False)]
+    rank[numbers_of(order)] = np.arange(len(order), dtype=np.int32)
+    return ids, rank[numbers_of(encoded.indices)]
 
 
 def refuse_nulls(column: pa.Array, name: str) -> None:
