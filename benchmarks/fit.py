@@ -8,6 +8,7 @@ per interaction besides the tables and their moments; recommendations for all us
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -51,6 +52,7 @@ def resident(field: str) -> int:
 
 def peak_above(action: Any) -> tuple[int, float, Any]:
     """How many bytes an action takes at its peak, its seconds, its result."""
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed before may not be taken again unseen
     Path("/proc/self/clear_refs").write_text("5")  # the highest mark starts again
     before, began = resident("VmRSS"), time.perf_counter()
     result = action()

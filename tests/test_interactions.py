@@ -138,6 +138,16 @@ def test_without_times_the_input_order_holds() -> None:
     assert log.item_ids[log.items].tolist() == [10, 40, 30, 20]
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint16", "int32", "uint64"])
+def test_arrays_of_numbers_may_lie_in_any_way(kind: str) -> None:
+    wide = np.arange(24, dtype=kind).reshape(8, 3)[::-1]
+    plain = Interactions.from_arrays(wide[:, 0].tolist(), wide[:, 1].tolist(), wide[:, 2].tolist())
+    assert Interactions.from_arrays(*wide.T).fingerprint == plain.fingerprint
+    frozen = wide.copy()
+    frozen.flags.writeable = False
+    assert Interactions.from_arrays(*frozen.T).fingerprint == plain.fingerprint
+
+
 def test_csr_is_sorted_and_leaves_the_time_order_alone() -> None:
     log = Interactions.from_arrays([1, 1, 2], [9, 3, 3], [1, 2, 1])
     assert log.csr.toarray().tolist() == [[1, 1], [1, 0]]

@@ -1,5 +1,6 @@
 """Matrix factorization: one step against autograd, and what fit promises."""
 
+import weakref
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -221,6 +222,20 @@ def test_vins_is_the_sampler_of_a_user_who_names_none():
     train = small_log()
     one, other = (vr.MF(dim=4).fit(train, sampler, epochs=2) for sampler in (None, vr.VINS()))
     np.testing.assert_array_equal(one.item_table, other.item_table)
+
+
+def test_the_state_of_training_is_gone_before_the_vectors_are_copied():
+    class Watched(vr.MF):
+        def build(self, *given):
+            engine = super().build(*given)
+            self.engine = weakref.ref(engine)
+            return engine
+
+        def settle(self):
+            self.was_gone = self.engine() is None
+            super().settle()
+
+    assert Watched(dim=2).fit(small_log(), vr.VINS(), epochs=2).was_gone
 
 
 def test_a_user_who_has_seen_everything_is_skipped():

@@ -144,12 +144,20 @@ class Interactions:
         return np.repeat(np.arange(self.n_users, dtype=np.int32), np.diff(self.indptr))
 
     @cached_property
+    def sorted_items(self) -> Codes:
+        """The items of each user in ascending order, in rows as ``items``."""  # (N,)
+        # Sorting works in place and would disturb the time order: scipy gets a copy, and small numbers to sort along.
+        parts = np.zeros(len(self), np.int8), self.items.copy(), self.indptr
+        matrix = csr_matrix(parts, shape=(self.n_users, self.n_items))
+        matrix.sort_indices()
+        return matrix.indices.astype(np.int32, copy=False)
+
+    @cached_property
     def csr(self) -> csr_matrix:
         """Users by items, float32 ones, sorted indices."""
-        ones = np.ones(len(self), np.float32)
-        # Sorting works in place and would disturb the time order: scipy gets its own copy.
-        matrix = csr_matrix((ones, self.items, self.indptr), shape=(self.n_users, self.n_items), copy=True)
-        matrix.sort_indices()
+        parts = np.ones(len(self), np.float32), self.sorted_items, self.indptr
+        matrix = csr_matrix(parts, shape=(self.n_users, self.n_items))
+        matrix.has_sorted_indices = True
         return matrix
 
     @cached_property

@@ -110,7 +110,7 @@ class IRGANNetwork(DotNetwork):
         self.discriminator = Factors(train.n_users, train.n_items, dim)
         self._pairs: Tensor  # (N,) the log as sorted numbers user * I + item
         self._shares: Tensor  # (U,) one over the number of a user's items
-        pairs = np.repeat(np.arange(train.n_users) * train.n_items, train.user_degree) + train.csr.indices
+        pairs = np.repeat(np.arange(train.n_users) * train.n_items, train.user_degree) + train.sorted_items
         self.register_buffer("_pairs", torch.from_numpy(pairs), persistent=False)
         shares = (1.0 / np.maximum(train.user_degree, 1)).astype(np.float32)
         self.register_buffer("_shares", torch.from_numpy(shares), persistent=False)

@@ -90,7 +90,7 @@ def reject_law(weights: NDArray[np.float32], pool: NDArray[np.int64], shots: int
 
 def seen_by(train: Interactions, pool: NDArray[np.int64]) -> Seen:
     """The users' sorted rows and how many items of the pool each has left."""
-    indptr, items = train.indptr, train.csr.indices
+    indptr, items = train.indptr, train.sorted_items
     inside = np.zeros(train.n_items, np.int32)
     inside[pool] = 1
     taken = row_sums(indptr, inside[items])

@@ -114,9 +114,9 @@ class Trainer:
                 run.history.sampler, run.history.settings = repr(sampler), self.config.recipe()
                 model.history = run.history
                 with Bar(self.config.epochs, len(train), self.progress) as bar:
-                    session = _Session(self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt)
-                    session.go()
+                    _Session(self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt).go()
             finally:
+                del engine  # the optimizer's state makes room for what the model copies
                 model.settle()
         if interrupt.wanted:
             raise KeyboardInterrupt(_farewell(run, folder))
