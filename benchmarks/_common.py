@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import platform
@@ -45,6 +46,21 @@ def save(name: str, result: dict[str, Any]) -> None:
     """Keep the numbers beside the script, with the machine and the date."""
     text = json.dumps({"machine": machine(), "date": time.strftime("%Y-%m-%d"), **result}, indent=1)
     (HERE / f"{name}.json").write_text(text + "\n")
+
+
+def peak_above(action: Callable[[], Any]) -> tuple[int, float, Any]:
+    """How many bytes an action takes at its peak, its seconds, its result."""
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed before may not be taken again unseen
+    Path("/proc/self/clear_refs").write_text("5")  # the highest mark starts again
+    before, began = _resident("VmRSS"), time.perf_counter()
+    result = action()
+    return _resident("VmHWM") - before, time.perf_counter() - began, result
+
+
+def _resident(field: str) -> int:
+    """Bytes of memory now (VmRSS) or at the highest since the mark was reset (VmHWM)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
 
 def yelp_like(users: int = 113_917, items: int = 93_850, positives: int = 3_181_432, seed: int = 0) -> vr.Interactions:

@@ -15,10 +15,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-from _common import save
+from _common import peak_above, save
 
 import vitalrank as vr
 
@@ -66,17 +65,9 @@ def seconds(action: Callable[[], object], clock: Callable[[], float] = time.perf
     return clock() - start
 
 
-def status(field: str) -> float:
-    """A figure of this process in MiB."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
-
-
 def peak_above_tables(model: vr.MF, test: vr.Interactions) -> float:
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far, from making the data, does not count
-    before = status("VmRSS")
-    vr.evaluate(model, test, at=10)
-    return status("VmHWM") - before
+    """MiB that an evaluation takes at its peak."""
+    return peak_above(lambda: vr.evaluate(model, test, at=10))[0] / 2**20
 
 
 def one_thread_ratio(model: vr.MF, test: vr.Interactions, tile: tuple[int, int], repeats: int) -> float:

@@ -8,17 +8,14 @@ per interaction besides the tables and their moments; recommendations for all us
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
-from pathlib import Path
 from typing import Any
 
-from _common import save, yelp_like
+from _common import peak_above, save, yelp_like
 
 import vitalrank as vr
 
@@ -42,21 +39,6 @@ def starts() -> dict[str, float]:
         command = [sys.executable, "-c", START]
         seconds = [float(subprocess.check_output(command, env=environment, text=True)) for _ in range(4)]
     return {"first": seconds[0], "later": min(seconds[1:])}
-
-
-def resident(field: str) -> int:
-    """Bytes of memory now (VmRSS) or at the highest since the mark was reset (VmHWM)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
-
-
-def peak_above(action: Any) -> tuple[int, float, Any]:
-    """How many bytes an action takes at its peak, its seconds, its result."""
-    ctypes.CDLL(None).malloc_trim(0)  # what was freed before may not be taken again unseen
-    Path("/proc/self/clear_refs").write_text("5")  # the highest mark starts again
-    before, began = resident("VmRSS"), time.perf_counter()
-    result = action()
-    return resident("VmHWM") - before, time.perf_counter() - began, result
 
 
 def memory() -> dict[str, float]:
