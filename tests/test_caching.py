@@ -45,9 +45,9 @@ print(*table.ravel())
     return [float(number) for number in output_of(code, package).split()]
 
 
-def output_of(code, package):
+def output_of(code, package, home="/dev/null"):
     kept = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
-    places = {"HOME": "/dev/null", "PYTHONPATH": str(package)}
+    places = {"HOME": str(home), "PYTHONPATH": str(package)}
     command = [sys.executable, "-B", "-c", code]
     done = subprocess.run(command, env={**kept, **places}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -114,3 +114,10 @@ def test_all_that_kernels_are_made_of_counts(tmp_path, name):
     assert digest(library) == before
     (library / name).write_text("a = 2\n")
     assert digest(library) != before
+
+
+def test_kernels_run_from_a_zip_file(usual, tmp_path):
+    copied(tmp_path / "lib" / "vitalrank")
+    packed = shutil.make_archive(str(tmp_path / "lib"), "zip", tmp_path / "lib")
+    _, *numbers = output_of(KEPT, packed, home=tmp_path).split()
+    assert [float(number) for number in numbers] == usual

@@ -42,7 +42,7 @@ class _Place:
 
     @classmethod
     def from_function(cls, function: Any, file: str) -> _Place | None:
-        if not Path(file).is_relative_to(_PACKAGE):
+        if not Path(file).is_relative_to(_PACKAGE) or not _PACKAGE.is_dir():  # it may lie in a zip file
             return None
         places = (kind.from_function(function, file) for kind in _KINDS if kind is not cls)
         return next((cls(place) for place in places if place is not None), None)
