@@ -5,10 +5,10 @@
 The goal: VINS in at most 0.6 of LFM-W's seconds at equal or better NDCG@10. LFM-W is here twice: with WARP's weight, as
 it was published and as ``vr.LFMW()`` has it, and with its weight searched as VINS's is. Each has its best settings of
 128 trials on valid (Table 2 of ``docs/paper``), found for 120 epochs in which the learning rate falls to nothing; it
-also runs for fewer, with as many times the rate, but no more than the search looked at. VINS in each
-length is compared with LFM-W in the length that is best on valid; ``soonest`` is the one with the fewest seconds among
-those that are no worse on valid. All figures are means over seeds, but the seconds, which are those of the fastest
-seed, evaluation aside; the samplers take turns.
+also runs for fewer, with as many times the rate, but no more than the search looked at. VINS in each length is compared
+with LFM-W in the length that is best on valid; ``soonest`` is the one with the fewest seconds among those that are no
+worse on valid. All figures are means over seeds, but the seconds, which are those of the fastest seed, evaluation
+aside; the samplers take turns.
 """
 
 from __future__ import annotations

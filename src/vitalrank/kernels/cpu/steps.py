@@ -136,19 +136,17 @@ def _take_part(
 
 
 @njit(inline="always", cache=True, **LEAN)
-def _ask_for(table: Any, row: Any, columns: Any) -> None:
-    """Start loading the first ``columns`` numbers of a row."""
+def _ask_for(table: Any, row: Any, columns: Any, is_last: Any) -> None:
+    """Start loading the first ``columns`` numbers of a row.
+
+    ``is_last``: it moves now and is not read soon again, so it shall not push the items' values out of the cache.
+    """
     start = row * table.strides[0]
     for offset in range(0, columns * _FLOAT, _LINE):
-        prefetch_line(table, start + offset)
-
-
-@njit(inline="always", cache=True, **LEAN)
-def _ask_once(table: Any, row: Any, columns: Any) -> None:
-    """The same for a row that moves now and not soon again: it shall not push the items' values out of the cache."""
-    start = row * table.strides[0]
-    for offset in range(0, columns * _FLOAT, _LINE):
-        prefetch_line_once(table, start + offset)
+        if is_last:
+            prefetch_line_once(table, start + offset)
+        else:
+            prefetch_line(table, start + offset)
 
 
 @njit(nogil=True, cache=True, **LEAN)
@@ -165,7 +163,7 @@ def _load_rows(
             batch.users[b] = log_users[rows[b - first]]
             batch.positives[b] = log_items[rows[b - first]]
             if batch.is_early:
-                _ask_for(table, batch.users[b], table.shape[2])
+                _ask_for(table, batch.users[b], table.shape[2], False)
         if batch.is_early:
             for b in range(first, last):
                 _copy_query(b, batch.users[b], table, batch.queries)
@@ -182,7 +180,7 @@ def _load_queries(first: Any, last: Any, end: Any, table: Any, queries: Any, gro
     """Fill the queries of some users as they are about to move: their rows come from memory once."""
     for group in range(first, last):
         if group + _AHEAD < end:
-            _ask_once(table, groups.rows[group + _AHEAD], table.shape[1] * table.shape[2])
+            _ask_for(table, groups.rows[group + _AHEAD], table.shape[1] * table.shape[2], True)
         for place in range(groups.starts[group], groups.starts[group + 1]):
             _copy_query(groups.order[place], groups.rows[group], table, queries)
 
@@ -195,7 +193,7 @@ def _move_users(
     width = batch.queries.shape[1]
     for group in range(first, last):
         if group + _AHEAD < end:
-            _ask_once(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width)
+            _ask_for(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width, True)
         gradient[:] = 0.0
         for place in range(groups.starts[group], groups.starts[group + 1]):
             b = groups.order[place]
@@ -226,8 +224,8 @@ def _score_all(places: Any, ids: Any, batch: Any, items: Any, pulls: Any) -> Non
     for place in range(len(places)):
         if place + _AHEAD < len(places):
             ahead = places[place + _AHEAD]
-            _ask_for(items, batch.positives[ahead], width)
-            _ask_for(items, max(ids[ahead, 0], 0), width)
+            _ask_for(items, batch.positives[ahead], width, False)
+            _ask_for(items, max(ids[ahead, 0], 0), width, False)
         b = places[place]
         pulls[b, 0] = _score(batch.queries, b, items, batch.positives[b])
         for c in range(ids.shape[1]):
@@ -241,8 +239,8 @@ def _move_items(
     width = batch.queries.shape[1]
     for group in range(begin, end):
         if group + 2 * _AHEAD < end:
-            _ask_for(tables.items, groups.rows[group + 2 * _AHEAD], width)
-            _ask_once(tables.item_state, groups.rows[group + 2 * _AHEAD], tables.item_state.shape[1] * width)
+            _ask_for(tables.items, groups.rows[group + 2 * _AHEAD], width, False)
+            _ask_for(tables.item_state, groups.rows[group + 2 * _AHEAD], tables.item_state.shape[1] * width, True)
         gradient[:] = 0.0
         first, last = groups.starts[group], groups.starts[group + 1]
         for place in range(first, last):
