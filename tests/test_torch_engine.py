@@ -200,7 +200,6 @@ def test_another_network_is_refused_on_load(tmp_path, log):
 def test_torch_is_imported_for_its_own_models_alone():
     code = """
 import sys
-from concurrent.futures import ThreadPoolExecutor
 import vitalrank as vr
 
 log = vr.datasets.synthetic(users=20, items=15, interactions=100, seed=0)
@@ -284,3 +283,11 @@ def test_models_built_side_by_side_begin_with_the_same_values(log):
         for values in pool.map(build, range(16)):
             for name, array in alone.items():
                 np.testing.assert_array_equal(values[name], array)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_trained_side_by_side_end_with_the_bits_of_one_alone(name, log):
+    alone = bits(fit(name, log, seed=0))
+    with ThreadPoolExecutor(4) as pool:
+        trained = pool.map(lambda seed: bits(fit(name, log, seed=seed)), [0, 1, 0, 2, 0, 3])
+        assert [found == alone for found in trained] == [True, False, True, False, True, False]

@@ -105,7 +105,6 @@ class IRGANNetwork(DotNetwork):
         self._role = role
         self._draws = draws
         self._users = self._positives = torch.zeros(0, dtype=torch.int64)  # of the last batch
-        self._dice: torch.Generator | None = None  # its own, so that runs in several threads do not share one
         self.generator = Factors(train.n_users, train.n_items, dim)
         self.discriminator = Factors(train.n_users, train.n_items, dim)
         self._pairs: Tensor  # (N,) the log as sorted numbers user * I + item
@@ -118,11 +117,6 @@ class IRGANNetwork(DotNetwork):
     @property
     def _player(self) -> Factors:
         return self.discriminator if self.training or self._role == "discriminator" else self.generator
-
-    def reseed(self, seed: int) -> None:
-        if self._dice is None:
-            self._dice = torch.Generator(self._shares.device)
-        self._dice.manual_seed(seed)
 
     def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
         self._users = users
@@ -156,9 +150,9 @@ class IRGANNetwork(DotNetwork):
     def _played(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
         """Items drawn for each row, and their rewards times ``p / p_n``."""  # (B, draws) each
         p = log_p.exp()
-        picks = torch.multinomial(p, self._draws, replacement=True, generator=self._dice)
+        picks = torch.multinomial(p, self._draws, replacement=True, generator=self.dice)
         # The row's positive is itself a uniform draw from the user's items, since an epoch visits each of them once.
-        own = torch.rand(picks.shape, device=picks.device, generator=self._dice) < _SHARE
+        own = torch.rand(picks.shape, device=picks.device, generator=self.dice) < _SHARE
         picks = torch.where(own, self._positives[:, None], picks)
         p_pick = p.gather(1, picks)
         proposed = (1.0 - _SHARE) * p_pick + _SHARE * self._uniform_share(picks)

@@ -29,13 +29,20 @@ class Network(nn.Module):
     needs_history: bool = False  # leave out positives that have none
     clip: float | None = 5.0  # most the gradient of all that is not an embedding may measure
     is_steady: bool = False  # whether every step does the same work, so that a GPU can capture it once and replay it
+    shares_dice: bool = False  # whether its modules draw from the random numbers of the process, as those of others do
+    dice: torch.Generator | None = None  # else its own, so that runs in several threads do not share them
 
     def reseed(self, seed: int) -> None:
-        """Begin the random numbers of a step: those of the process, on the CPU and on the device."""
-        device = device_of(self)
-        torch.default_generator.manual_seed(seed)
-        if device.type == "cuda":
-            torch.cuda.default_generators[device.index].manual_seed(seed)
+        """Begin the random numbers of a step."""
+        if self.shares_dice:
+            _reseed_process(device_of(self), seed)
+            return
+        if self.dice is None:
+            self.dice = torch.Generator(device_of(self))
+            for module in self.modules():
+                if isinstance(module, Dropout):
+                    module.dice = self.dice
+        self.dice.manual_seed(seed)
 
     def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
         """The users' part of the score; ``context`` is (B, length), oldest first, -1 behind a shorter history."""
@@ -109,12 +116,14 @@ def mean_rows(table: nn.Embedding, context: Tensor) -> Tensor:
 class Dropout(nn.Module):
     """``nn.Dropout``, with 16 random bits a number on the CPU: a fifth of its time there, half of a MARank epoch.
 
-    On a GPU it draws by the counter that the engine gives it, where there is one.
+    On a GPU it draws by the counter that the engine gives it, else from its network's random numbers, where there are
+    such; alone, from those of the process.
     """
 
     def __init__(self, share: float) -> None:
         super().__init__()
         self.dropped = round(share * _LEVELS)  # of so many levels
+        self.dice: torch.Generator | None = None
         self.counter: Any = None
         self.layer = 0
 
@@ -124,7 +133,7 @@ class Dropout(nn.Module):
             return x
         if x.is_cuda:
             return self._on_gpu(x)
-        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None, generator=self.dice)
         kept = words.view(torch.int16)[: x.numel()] >= self.dropped - _LEVELS // 2
         return x * kept.view(x.shape).to(x.dtype).mul_(_LEVELS / (_LEVELS - self.dropped))
 
@@ -135,6 +144,12 @@ class Dropout(nn.Module):
         from vitalrank.kernels.gpu.dropout import drop
 
         return drop(x, share, self.counter, self.layer)
+
+
+def _reseed_process(device: torch.device, seed: int) -> None:
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index].manual_seed(seed)
 
 
 def device_of(module: nn.Module) -> torch.device:

@@ -195,6 +195,7 @@ class TorchRecommender(OwnModel, TorchModel):
 class OwnNetwork(DotNetwork):
     """An encoder and an item table of the caller's."""
 
+    shares_dice = True
     n_items = 0
 
     def __init__(self, encoder: nn.Module, item_table: ItemTable, length: int, clip: float | None) -> None:
@@ -268,6 +269,8 @@ class TorchScorer(OwnModel):
 
 class ScoreNetwork(Network):
     """A scorer of the caller's; the users' part is their ids."""
+
+    shares_dice = True
 
     def __init__(self, scorer: nn.Module, clip: float | None) -> None:
         super().__init__()

@@ -254,16 +254,14 @@ def _decayed(table: nn.Embedding, reg: float) -> Any:
 
 
 @contextmanager
-def _training(network: nn.Module, threads: int | None) -> Iterator[None]:
-    """Dropout on, at most so many threads, and torch's own random numbers left as they were."""
+def _training(network: Network, threads: int | None) -> Iterator[None]:
+    """Dropout on, at most so many threads, and the random numbers of the process left as they were."""
     before = torch.get_num_threads()
+    devices = [device for device in (device_of(network),) if device.type == "cuda"]
     network.train()
     try:
         torch.set_num_threads(threads or before)
-        with (
-            kept_for_reuse(),
-            torch.random.fork_rng(devices=[device for device in (device_of(network),) if device.type == "cuda"]),
-        ):
+        with kept_for_reuse(), torch.random.fork_rng(devices, enabled=network.shares_dice):
             yield
     finally:
         torch.set_num_threads(before)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
@@ -26,7 +27,7 @@ from vitalrank.training.history import History
 from vitalrank.training.settings import TrainConfig
 
 _BLOCK = 4096  # users encoded at once when serving
-_filling = RLock()  # new networks take their values from the random numbers of the process, one at a time
+_one_at_a_time = RLock()
 
 
 class Trained(Fitted):
@@ -55,8 +56,7 @@ class Trained(Fitted):
     def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
         """The engine that trains this model; the model serves its network from now on."""
         device = resolve(config.device)
-        with _filling, torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(config.seed)
+        with _filling(config.seed):
             self._network = self.new_network(train)
         with enough_memory(device, _size(self._network, config), "use a smaller dim, or device='cpu'"):
             self._engine = TorchEngine(self._network.to(device), train, sampler, config)
@@ -91,7 +91,7 @@ class Trained(Fitted):
         return network_arrays(self.network)
 
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
-        with torch.random.fork_rng(devices=[]):
+        with _filling(seed=0):  # to be overwritten
             self._network = self.new_network(self.train)
         load_network(self._network, tensors)
         self._network.eval()
@@ -124,6 +124,14 @@ class TorchModel(Trained, DotRecommender):
     @property
     def item_table(self) -> NDArray[np.float32]:
         return np.ascontiguousarray(self.network.table().cpu().numpy(), np.float32)
+
+
+@contextmanager
+def _filling(seed: int) -> Iterator[None]:
+    """A new network takes its values from the random numbers of the process: no other may meanwhile."""
+    with _one_at_a_time, torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
 
 
 def _size(network: Network, config: TrainConfig) -> int:
