@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from scipy import stats
 
 import vitalrank as vr
 from vitalrank import comparing
-from vitalrank.comparing import outcomes, planning, results, tables
+from vitalrank.comparing import outcomes, results, tables
 
 LOG = vr.datasets.synthetic(users=80, items=60, interactions=1500, seed=0)
 SAMPLERS = {"uni": vr.Uniform(), "vins": vr.VINS()}
@@ -220,13 +219,11 @@ def test_markdown_escapes_the_bar():
 
 
 def test_a_model_keeps_its_own_defaults_where_nothing_else_is_asked():
-    class Metric:
-        defaults: ClassVar = {"loss": "hinge", "reg": 0.0}
-
-    assert planning.fitting(vr.TrainConfig(), Metric()) == vr.TrainConfig(loss="hinge", reg=0.0)
-    assert planning.fitting(vr.TrainConfig(reg=0.5), Metric()).reg == 0.5
-    assert planning.fitting(vr.TrainConfig(), Metric(), fixed=["loss"]) == vr.TrainConfig(reg=0.0)
-    assert planning.fitting(CONFIG, small_mf()) == CONFIG
+    own = {"loss": "hinge", "reg": 0.0}
+    assert vr.TrainConfig().with_defaults(own) == vr.TrainConfig(loss="hinge", reg=0.0)
+    assert vr.TrainConfig(reg=0.5).with_defaults(own).reg == 0.5
+    assert vr.TrainConfig().with_defaults(own, fixed=["loss"]) == vr.TrainConfig(reg=0.0)
+    assert CONFIG.with_defaults(small_mf().defaults) == CONFIG
 
 
 def test_settings_that_are_a_models_own_are_told():

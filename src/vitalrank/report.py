@@ -15,7 +15,7 @@ from vitalrank.comparing.results import Results
 from vitalrank.comparing.running import Job
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.reporting.sections import SECTIONS, opening, summary_sentence
-from vitalrank.training import History, TrainConfig
+from vitalrank.training import TrainConfig
 
 _MARK, _HEAD = b'<meta name="generator" content="vitalrank">', 1000  # of page.html, and where to look for it
 
@@ -106,7 +106,7 @@ def results_of(model: Any, label: str = "run") -> Results:
         raise SettingError(f"{model!r} holds out no test part to measure it on; fit with one held out.")
     test = model.held_out["test"]
     job = Job(TrainConfig(), {"train": model.train, "valid": model.held_out.get("valid", test), "test": test})
-    history = getattr(model, "history", History())  # a model without steps has none
+    history = model.history
     seconds = sum(record.get("seconds", 0.0) for record in history)
     training = history.settings or {}
     seed = int(training.get("seed", 0))

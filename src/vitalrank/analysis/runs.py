@@ -69,7 +69,7 @@ def inspect_model(
     >>> found.epochs, found.tries
     (3, 1.0)
     """
-    history = list(getattr(model, "history", ()))
+    history = model.history
     last = history[-1] if history else {}
     voters = min(_VOTERS, max(1, model.train.n_items // 10))
     clustering = None

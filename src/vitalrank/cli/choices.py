@@ -84,7 +84,7 @@ def sampler_for(model: Any, name: str | None, settings: Sequence[str], training:
     """
     if name is not None:
         return make_sampler(name, settings)
-    own = default_sampler(model, TrainConfig(**{**getattr(model, "defaults", {}), **training}))
+    own = default_sampler(model, TrainConfig(**{**model.defaults, **training}))
     return replace(own, **settings_of(type(own), sampler_name(own), settings))
 
 
@@ -139,7 +139,7 @@ def fit_file(
 
     ``options`` are those in force by their keys. The model's own defaults stand where nothing was given.
     """
-    config = {**asdict(TrainConfig()), **getattr(model, "defaults", {}), **training}
+    config = {**asdict(TrainConfig()), **model.defaults, **training}
     steps = {flag.replace("_", "-"): config[field] for flag, field in FIELDS.items()} if sampler is not None else {}
     no_steps = STEPS if sampler is None else ()
     own = {"model", "sampler", "set", *(flag.replace("_", "-") for flag in (*FIELDS, *no_steps))}

@@ -35,20 +35,18 @@ def inspect(
     import vitalrank as vr
     from vitalrank.analysis import inspect_model
     from vitalrank.cli.choices import print_json
-    from vitalrank.training import History
 
     if page is not None:
         vr.report.check_place(page)
     model = vr.load(run)
     parts = [part for name, part in model.held_out.items() if name == "valid"]
     found = inspect_model(model, n, exclude=parts, sample=sample, seed=seed, threads=threads)
-    history = getattr(model, "history", History())  # a model without steps has none
     if page is not None:
         vr.report.write_report(vr.report.results_of(model, run.resolve().name), page, str(model))
     if json:
-        print_json({"run": str(run), "model": repr(model), **_told(history), **found.to_dict()})
+        print_json({"run": str(run), "model": repr(model), **_told(model.history), **found.to_dict()})
         return
-    _print(model, found, history)
+    _print(model, found, model.history)
     if page is not None:
         typer.echo(f"\nThe page: {page}")
 

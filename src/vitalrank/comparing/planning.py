@@ -6,7 +6,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
 
@@ -54,7 +54,9 @@ def entries_of(samplers: Mapping[str, Sampler], models: Mapping[str, Callable[[]
 def own_settings(entries: Sequence[Entry], config: TrainConfig, fixed: Collection[str]) -> dict[str, Any]:
     """By entry, the settings that are not the config's but the model's own."""
     given = asdict(config)
-    trained = {entry.label: asdict(fitting(config, entry.make(), fixed)) for entry in entries if entry.sampler}
+    trained = {
+        entry.label: asdict(config.with_defaults(entry.make().defaults, fixed)) for entry in entries if entry.sampler
+    }
     changed = {label: {k: v for k, v in taken.items() if v != given[k]} for label, taken in trained.items()}
     return {label: settings for label, settings in changed.items() if settings}
 
@@ -91,21 +93,6 @@ def surroundings(*packages: str) -> dict[str, Any]:
     }
 
 
-def fitting(config: TrainConfig, model: Any, fixed: Collection[str] = ()) -> TrainConfig:
-    """The settings, with the model's own defaults (CML's hinge loss, say) where they are still the library's.
-
-    Examples
-    --------
-    >>> import vitalrank as vr
-    >>> fitting(vr.TrainConfig(), vr.CML()).loss, fitting(vr.TrainConfig(), vr.CML(), fixed=["loss"]).loss
-    ('hinge', 'bpr')
-    """
-    own = {name: value for name, value in getattr(model, "defaults", {}).items() if name not in fixed}
-    usual = TrainConfig()
-    untouched = {name: value for name, value in own.items() if getattr(config, name) == getattr(usual, name)}
-    return replace(config, **untouched)
-
-
 def seeds_of(seeds: int | Sequence[int]) -> list[int]:
     """How many, or which, as a list."""
     listed = seeds if isinstance(seeds, Iterable) else range(whole("seeds", seeds, least=0))
@@ -130,7 +117,7 @@ def check(entries: Sequence[Entry], test: float, valid: float) -> None:
 
 def check_margin(entries: Sequence[Entry], config: TrainConfig, fixed: Collection[str]) -> None:
     """Refuse a margin that was set and that no entry's loss has."""
-    taken = [fitting(config, entry.make(), fixed) for entry in entries if entry.sampler is not None]
+    taken = [config.with_defaults(entry.make().defaults, fixed) for entry in entries if entry.sampler is not None]
     if not any(one.has_margin() for one in taken):
         config.check_margin()
 

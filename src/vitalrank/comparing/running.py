@@ -22,7 +22,6 @@ from vitalrank.comparing.planning import (
     check_margin,
     entries_of,
     facts_of,
-    fitting,
     own_settings,
     seeds_of,
     slug,
@@ -220,7 +219,7 @@ class Job:
             return None if follow is None else follow(entry, seed, record)
 
         trainer = Trainer(
-            replace(fitting(self.config, model, self.fixed), seed=seed),
+            replace(self.config.with_defaults(model.defaults, self.fixed), seed=seed),
             callbacks=[counted.follow, tell] if self.counted else [tell],
             checkpoint=folder,
             resume=folder is not None,
@@ -240,7 +239,6 @@ class Job:
             model, self.parts["test"], at=length, exclude=hidden, by="popularity", threads=threads, device=device
         )
         found = inspect_model(model, length, exclude=hidden, threads=threads)
-        history = getattr(model, "history", None)
         return Outcome(
             label=entry.label,
             model=repr(model),
@@ -248,8 +246,8 @@ class Job:
             seed=seed,
             metrics=dict(result),
             bands={band: values[metric] for band, values in result.groups.items() if metric in values},
-            records=[dict(record) for record in history or ()],
-            best_epoch=None if history is None else history.best_epoch,
+            records=[dict(record) for record in model.history],
+            best_epoch=model.history.best_epoch,
             seconds=seconds,
             inspection=found.to_dict(),
             picture=_picture(model) if show and isinstance(model, DotRecommender) else None,
@@ -260,7 +258,7 @@ class Job:
 def warm_up(model: Any, sampler: Sampler, config: TrainConfig, fixed: Collection[str] = ()) -> None:
     """Let code be compiled before the clock runs: an epoch on a toy log."""
     toy = synthetic(users=60, items=50, interactions=600, seed=0)
-    short = replace(fitting(config, model, fixed), epochs=1, schedule="constant")
+    short = replace(config.with_defaults(model.defaults, fixed), epochs=1, schedule="constant")
     with suppress(VitalrankError):  # what fails here will fail, and be told, where it matters
         Trainer(short, progress=False).fit(model, toy, Counted(sampler))
 

@@ -82,7 +82,7 @@ def _ranker(model: Recommender, device: str | None, seen_indptr: Array, seen: Ar
     """What ranks a block of users, and how many make a block."""
     from vitalrank.models.base import DotRecommender
 
-    where = resolve(device) if device is not None else getattr(model, "device", "cpu")
+    where = model.device if device is None else resolve(device)
     if not isinstance(model, DotRecommender):
         if where != "cpu":
             raise SettingError(f"{type(model).__name__} is no dot product and ranks on the CPU; leave out device.")

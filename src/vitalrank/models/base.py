@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from vitalrank.checkpoint import Saved, write_folder
 from vitalrank.checks import parts_of
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.interactions import Interactions
+from vitalrank.training.history import History
 
 Array = NDArray[Any]
 _LOGS = "log."  # prefix of the tensors that hold the training log and what was held out of it
@@ -28,7 +29,14 @@ class Recommender(ABC):
     be saved, ``settings``, ``tensors`` and ``restore``. All of these speak internal ids.
     """
 
+    defaults: ClassVar[Mapping[str, Any]] = {}  # options of fit that differ from TrainConfig's
+    device: str = "cpu"  # where its vectors lie
     _train: Interactions | None = None
+
+    @cached_property
+    def history(self) -> History:
+        """What happened in each epoch; nothing where a model has no steps."""
+        return History()
 
     @cached_property
     def held_out(self) -> dict[str, Interactions]:
@@ -171,7 +179,6 @@ class DotRecommender(Recommender):
     """
 
     constant_columns: int = 0  # trailing query coordinates that are 1 for every user
-    device: str = "cpu"  # where the vectors lie
 
     @abstractmethod
     def queries(self, users: Array) -> NDArray[np.float32]:

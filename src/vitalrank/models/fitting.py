@@ -8,12 +8,11 @@ from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, signature
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, cast
 
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Recommender
-from vitalrank.training.history import History
 from vitalrank.training.settings import TrainConfig
 
 if TYPE_CHECKING:
@@ -79,9 +78,6 @@ def listed(fit: _Fit, defaults: Mapping[str, Any] = MappingProxyType({})) -> _Fi
 
 class Fitted(Recommender):
     """A recommender with steps: a subclass gives ``build`` and ``settle``, as the trainer asks for them."""
-
-    defaults: ClassVar[Mapping[str, Any]] = {}  # options of fit that differ from TrainConfig's
-    history: History
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from vitalrank.checks import MOST_SEED, check_choice, check_count, check_number, check_positive, own_numbers, parts_of
@@ -92,6 +93,21 @@ class TrainConfig:
         check_positive("margin", self.margin)
         check_number("reg", self.reg, least=0)
         self.measure()
+
+    def with_defaults(self, own: Mapping[str, Any], fixed: Collection[str] = ()) -> TrainConfig:
+        """The settings, with a model's own defaults (CML's hinge loss, say) where they are still the library's.
+
+        What is named in ``fixed`` was chosen, whatever its value.
+
+        Examples
+        --------
+        >>> own = {"loss": "hinge", "reg": 0.0}
+        >>> TrainConfig(reg=0.5).with_defaults(own).loss, TrainConfig().with_defaults(own, fixed=["loss"]).loss
+        ('hinge', 'bpr')
+        """
+        usual = TrainConfig()
+        untouched = {name for name in own if getattr(self, name) == getattr(usual, name)} - set(fixed)
+        return replace(self, **{name: own[name] for name in untouched})
 
     def has_margin(self) -> bool:
         """Whether the loss has one.

@@ -8,7 +8,6 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
-from vitalrank.comparing.planning import fitting
 from vitalrank.errors import SettingError
 from vitalrank.models import is_trained, model_class, model_names
 from vitalrank.samplers import SAMPLERS, Sampler, find_sampler
@@ -63,7 +62,7 @@ class Plan:
 
     def training(self, settings: Settings) -> TrainConfig:
         """All training settings, with the model's own defaults where nobody said otherwise."""
-        return replace(fitting(self.config, self.model(settings), self.fixed), **settings.training)
+        return replace(self.config.with_defaults(self.model(settings).defaults, self.fixed), **settings.training)
 
     def sampler(self, settings: Settings) -> Sampler | None:
         """The sampler, or None for a model without steps."""
@@ -97,6 +96,7 @@ def plan_of(
     """The plan for what the caller of ``tune`` gave, checked."""
     make: Callable[..., Any] = model_class(model) if isinstance(model, str) else model
     base = make()
+    taken = config.with_defaults(base.defaults, fixed)
     if isinstance(sampler, str):
         sampler = find_sampler(sampler)()
     if not is_trained(base):
@@ -104,17 +104,16 @@ def plan_of(
             raise SettingError(f"{type(base).__name__} has no steps and no sampler; leave out the sampler.")
         law = None
     else:
-        law = sampler or default_sampler(base, fitting(config, base, fixed))
+        law = sampler or default_sampler(base, taken)
     names = _model_name(make), None if law is None else sampler_name(law)
     written: Written = named_space(space, *names) if isinstance(space, str) else space
-    taken = fitting(config, base, fixed)
     both = "hinge_margin" not in written and sampler is None and law is not None and _shares_margin(base, taken)
     homes = {name: "hinge_margin" if both and name == "margin" else name for name in written}
     knobs = {name: _knob(homes[name], value, make, law, taken) for name, value in written.items()}
     plan = Plan(make, sampler, config, knobs, *names, fixed)
     plan.check()
     if law is not None:
-        _check_margin(knobs, fitting(config, base, fixed))
+        _check_margin(knobs, taken)
     return plan
 
 

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from vitalrank.checks import whole
-from vitalrank.comparing.planning import fitting
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.samplers import Sampler
@@ -104,7 +103,7 @@ def tune(
 
 def _facts(plan: Plan, train: Interactions, valid: Interactions, seed: int) -> Mapping[str, Any]:
     """What makes a study this one and no other; where it runs is not part of it."""
-    taken = fitting(plan.config, plan.make(), plan.fixed)
+    taken = plan.config.with_defaults(plan.make().defaults, plan.fixed)
     training = {name: value for name, value in asdict(taken).items() if name not in ("threads", "device")}
     return {
         "log": train.fingerprint,
