@@ -176,9 +176,9 @@ def test_only_touched_rows_of_an_embedding_move(log):
 
 
 def test_shapes_that_do_not_fit_the_log_are_named(log):
-    with pytest.raises(SettingError, match=r"item_table is \(39, 6\) and the encoder makes \(1, 6\) of one user"):
+    with pytest.raises(SettingError, match=r"item_table is \(39, 6\) and the encoder makes \(2, 6\) of two users"):
         vr.TorchRecommender(encoder(log), nn.Embedding(39, 6)).fit(log)
-    with pytest.raises(SettingError, match=r"\(40, 5\) and the encoder makes \(1, 6\)"):
+    with pytest.raises(SettingError, match=r"\(40, 5\) and the encoder makes \(2, 6\)"):
         vr.TorchRecommender(encoder(log), nn.Embedding(40, 5)).fit(log)
     with pytest.raises(SettingError, match="both an encoder and an item_table"):
         vr.TorchRecommender(encoder(log))
@@ -186,6 +186,82 @@ def test_shapes_that_do_not_fit_the_log_are_named(log):
         vr.TorchRecommender(encoder(log), score=Perceptron(1, 1))
     with pytest.raises(SettingError, match=r"'encoder\.weight' must be contiguous float32"):
         vr.TorchRecommender(nn.Embedding(60, 6).double(), nn.Embedding(40, 6)).fit(log, vr.Uniform())
+
+
+MISTAKES = [
+    (lambda: vr.TorchRecommender(lambda users: users, nn.Embedding(40, 6)), "encoder is of type function"),
+    (lambda: vr.TorchRecommender(nn.Embedding(60, 6), torch.zeros(40, 6)), "item_table is of type Tensor; it must be"),
+    (lambda: vr.TorchRecommender(score=lambda users, ids: ids), "score is of type function"),
+    (lambda: vr.TorchRecommender(nn.Embedding(50, 6), nn.Embedding(40, 6)), "encoder fails on user ids 0 and 59"),
+    (
+        lambda: vr.TorchRecommender(nn.Embedding(60, 6), nn.Sequential(nn.Embedding(30, 6))),
+        "item_table fails on item ids 0 to 39",
+    ),
+    (lambda: vr.TorchRecommender(nn.Embedding(60, 6), nn.Embedding(40, 6), length=3), "encoder fails on .* contexts"),
+    (lambda: vr.TorchRecommender(score=nn.Embedding(60, 6)), "score module fails on user ids"),
+    (
+        lambda: vr.TorchRecommender(
+            nn.Embedding(60, 6).requires_grad_(False), nn.Embedding(40, 6).requires_grad_(False)
+        ),
+        "nothing to train",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), MISTAKES, ids=[said for _, said in MISTAKES])
+def test_a_mistake_is_told_before_training(make, said, log):
+    with pytest.raises(SettingError, match=said):
+        make().fit(log, vr.DNS(), epochs=1)
+
+
+class Unit(nn.Embedding):
+    """A table that gives its rows at length 1."""
+
+    def forward(self, ids):
+        return nn.functional.normalize(super().forward(ids), dim=-1)
+
+
+@pytest.mark.parametrize("table", [Unit(40, 6), nn.Embedding(40, 6, max_norm=0.5)], ids=["normalized", "max_norm"])
+def test_what_is_served_is_what_the_item_module_gives(table, log):
+    users = nn.Embedding(60, 6)
+    model = vr.TorchRecommender(users, table).fit(log, vr.DNS(), epochs=3, lr=0.05, reg=0.0)
+    with torch.no_grad():
+        wanted = users.weight @ table(torch.arange(40)).T
+    np.testing.assert_allclose(model.scores(np.arange(60), 0, 40), wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_table_whose_weight_is_computed_trains(log):
+    users = torch.nn.utils.parametrizations.weight_norm(nn.Embedding(60, 6))
+    before = users.weight.detach().clone()
+    vr.TorchRecommender(users, nn.Embedding(40, 6)).fit(log, vr.VINS(), epochs=1)
+    assert not torch.equal(before, users.weight)
+
+
+def test_modules_keep_their_modes(log):
+    resting = nn.BatchNorm1d(6).eval()
+    users = nn.Sequential(nn.Embedding(60, 6), resting, nn.Dropout(0.5))
+    model = vr.TorchRecommender(users, nn.Embedding(40, 6)).fit(log, vr.Uniform(), epochs=1)
+    assert not resting.running_mean.any()
+    assert [part.training for part in users] == [True, False, True]
+    served = [model.queries(np.arange(60)) for _ in range(2)]
+    np.testing.assert_array_equal(*served)  # nothing is dropped
+
+
+def test_an_encoder_of_contexts_does_not_fold_in(log):
+    model = made("context", log).fit(log, vr.Uniform(), epochs=1)
+    with pytest.raises(SettingError, match="cannot fold in a history"):
+        model.fold_in(log.item_ids[:2])
+
+
+def test_a_run_of_other_modules_of_one_size_is_not_resumed(log, tmp_path):
+    def fit(items, **options):
+        model = vr.TorchRecommender(nn.Embedding(60, 6), items)
+        return model.fit(log, vr.Uniform(), checkpoint=tmp_path / "run", **options)
+
+    fit(nn.Embedding(40, 6), epochs=1)
+    for items in (nn.Sequential(nn.Embedding(40, 6)), nn.Sequential(nn.Embedding(40, 3), nn.Linear(3, 6))):
+        with pytest.raises(SettingError, match=r"holds other arrays than this model has|was trained with model"):
+            fit(items, epochs=2, resume=True)
 
 
 def test_a_scorer_says_what_it_cannot_do(log):

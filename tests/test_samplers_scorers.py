@@ -94,3 +94,15 @@ def test_what_was_built_for_one_device_does_not_serve_another(name):
     here, there, back = (call(name, path, world, bound, step=0) for path in ("numpy", "gpu", "numpy"))
     np.testing.assert_array_equal(there.ids, here.ids)
     assert_equal(back, here)
+
+
+def test_whole_numbers_and_tensors_of_any_torch_kind_are_taken():
+    torch = pytest.importorskip("torch")
+
+    class Named(torch.Tensor):
+        """What other libraries give."""
+
+    given = [torch.from_numpy(np.array(part)).as_subclass(Named) for part in WORLD.batch]
+    given[0].requires_grad_()
+    draw = vr.VINS().bind(WORLD.log, seed=torch.tensor(3))(*given, step=torch.tensor(2))
+    assert_equal(draw, vr.VINS().bind(WORLD.log, seed=3)(*WORLD.batch, step=2))

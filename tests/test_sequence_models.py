@@ -237,6 +237,8 @@ def test_positives_without_history_are_left_out_by_marank_and_trained_by_fpmc(lo
     marank = vr.MARank(dim=3).fit(log, vr.Uniform(), epochs=1)
     assert marank.history[0]["without_history"] == log.n_users
     assert marank.history[0]["skipped"] == 0
+    trained = vr.FPMC(dim=3).fit(log, vr.Uniform(), epochs=1).history[0]
+    assert (trained["without_history"], trained["skipped"]) == (log.n_users, 0)
     single = vr.Interactions.from_arrays([1, 2, 3, 4], [7, 8, 9, 7])
     fpmc = vr.FPMC(dim=3)
     engine = fpmc.build(single, vr.Uniform().bind(single, seed=0), TrainConfig(epochs=1, reg=0.0, lr=0.1))

@@ -291,3 +291,14 @@ def test_models_trained_side_by_side_end_with_the_bits_of_one_alone(name, log):
     with ThreadPoolExecutor(4) as pool:
         trained = pool.map(lambda seed: bits(fit(name, log, seed=seed)), [0, 1, 0, 2, 0, 3])
         assert [found == alone for found in trained] == [True, False, True, False, True, False]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_the_same_whatever_torch_is_set_to(name, log):
+    usual = bits(fit(name, log, seed=0))
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.no_grad():
+            assert bits(fit(name, log, seed=0)) == usual
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import fields
 from numbers import Integral, Real
+from operator import index
 from typing import Any
 
 from vitalrank.errors import SettingError
@@ -56,10 +59,19 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         raise SettingError(f"unknown {name} {value!r}; choose one of {', '.join(known)}.")
 
 
-def check_whole(name: str, value: Any, least: int, limit: int) -> None:
-    """A seed, a step, a number of threads; NumPy's whole numbers count as such."""
-    if not (hasattr(value, "__index__") and least <= value < limit):
-        raise SettingError(f"{name} is {value!r}; it must be a whole number from {least} to {limit - 1}.")
+def whole_below(name: str, value: Any, least: int, limit: int) -> int:
+    """A seed, a step, a number of threads as Python's own number; NumPy's and torch's whole numbers count as such."""
+    with suppress(TypeError):  # what is no whole number has no index
+        number = index(value)
+        if least <= number < limit:
+            return number
+    raise SettingError(f"{name} is {value!r}; it must be a whole number from {least} to {limit - 1}.")
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is one of torch's, which is not loaded to find out: nobody has a tensor without it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def whole(name: str, value: Any, least: int = 1, most: int = MOST) -> int:

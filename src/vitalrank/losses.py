@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vitalrank.checks import is_tensor
 from vitalrank.errors import SettingError
 
 VANISHED = 0.01  # a positive for whose negatives all the loss has a smaller slope, weights aside, no longer teaches
@@ -170,7 +171,7 @@ def _mean(values: Any, weights: Any) -> Any:
 
 def _softplus(x: Any) -> Any:
     """``ln(1 + e^x)`` without overflow."""
-    if not _is_torch(x):
+    if not is_tensor(x):
         return np.logaddexp(0.0, x)
     from torch.nn.functional import softplus
 
@@ -179,7 +180,7 @@ def _softplus(x: Any) -> Any:
 
 def _log(weights: Any) -> Any:
     """Logarithms; -inf where the weight is 0."""
-    if _is_torch(weights):
+    if is_tensor(weights):
         return weights.log()
     with np.errstate(divide="ignore"):
         return np.log(weights)
@@ -187,7 +188,7 @@ def _log(weights: Any) -> Any:
 
 def _log_one_more(logits: Any) -> Any:
     """``ln(1 + sum_j e^x_j)`` of each row, without overflow."""  # (B,)
-    if _is_torch(logits):
+    if is_tensor(logits):
         from torch import finfo
 
         # Of a row that is all -inf the gradient would be inf - inf; the lowest number adds as little and pulls with 0.
@@ -195,7 +196,3 @@ def _log_one_more(logits: Any) -> Any:
     top = logits.max(-1, initial=0.0)
     with np.errstate(under="ignore"):
         return top + np.log(np.exp(-top) + np.exp(logits - top[:, None]).sum(-1))
-
-
-def _is_torch(x: Any) -> bool:
-    return type(x).__module__.partition(".")[0] == "torch"

@@ -157,13 +157,24 @@ def device_of(module: nn.Module) -> torch.device:
     return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
 
 
+def modes_of(module: nn.Module) -> dict[nn.Module, bool]:
+    """Which parts of a module are in training mode."""
+    return {part: part.training for part in module.modules()}
+
+
+def set_modes(modes: Mapping[nn.Module, bool]) -> None:
+    """Bring parts of a module back to the modes they had."""
+    for part, training in modes.items():
+        part.training = training
+
+
 @contextmanager
 def at_rest(module: nn.Module) -> Iterator[None]:
     """Without gradient and dropout, then as it was."""
-    training = module.training
+    modes = modes_of(module)
     module.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        module.train(training)
+        set_modes(modes)

@@ -3,78 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vitalrank.checks import check_positive, own, whole
+from vitalrank.checks import whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.network_state import load_network, network_arrays
 from vitalrank.models.networks import DotNetwork, Network, at_rest, device_of
-from vitalrank.models.torch_engine import TorchEngine
-from vitalrank.models.torch_model import TorchModel, Trained
+from vitalrank.models.own_modules import OwnModel, check_kind, checked_clip, first_and_last, told
+from vitalrank.models.own_scorer import TorchScorer
+from vitalrank.models.torch_model import TorchModel
 from vitalrank.training.history import History
-from vitalrank.training.settings import TrainConfig
 
 ItemTable = nn.Module | nn.Parameter
 _VECTORS = ("queries", "items")  # what a saved model serves while its modules are not at hand
-_CELLS = 1 << 20  # scores computed at once
-
-
-class OwnModel(Trained):
-    """A model over modules of the caller's, which are trained from the values they have."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._kept: dict[str, Array] | None = None  # parameters of a loaded model, until modules are attached
-
-    def new_network(self, train: Interactions) -> Network:
-        return self.network
-
-    def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
-        tables = [module for module in self.network.modules() if isinstance(module, nn.Embedding)]
-        self._were_sparse = {table: table.sparse for table in tables}
-        for table in tables:
-            table.sparse = not table.scale_grad_by_freq  # a step then costs what it touches
-        try:
-            return super().build(train, sampler, config)
-        except BaseException:
-            self._give_back()
-            raise
-
-    def settle(self) -> None:
-        super().settle()
-        self._give_back()
-
-    def _give_back(self) -> None:
-        """The tables with the kind of gradient they had."""
-        for table, sparse in self._were_sparse.items():
-            table.sparse = sparse
-
-    def _take(self, network: Network) -> None:
-        """Serve from this network, with the kept values in it."""
-        if self._kept is not None:
-            try:
-                load_network(network, self._kept)
-            except ValueError as error:
-                raise SettingError(f"these are not the modules that were saved: {error}.") from error
-        self._network, self._kept = network.eval(), None
-
-    def __repr__(self) -> str:
-        """Tells networks apart by their size, so that a checkpoint is not resumed with other modules."""
-        values = self._kept if self._network is None else network_arrays(self._network)
-        size = sum(array.size for array in values.values()) if values else 0
-        return f"{super().__repr__()[:-1]}, {size} values)"
-
-    def _unready(self) -> str:
-        if self._kept is None:
-            return "TorchRecommender takes modules of your own; give it an encoder and an item_table, or score=."
-        return "the folder holds parameters of modules that are not here; give the modules to attach() first."
 
 
 class TorchRecommender(OwnModel, TorchModel):
@@ -131,11 +78,13 @@ class TorchRecommender(OwnModel, TorchModel):
     ) -> None:
         super().__init__()
         self.length = whole("length", length, least=0)
-        self.clip = _checked(clip)
+        self.clip = checked_clip(clip)
         self._vectors: Mapping[str, Array] | None = None
         if (encoder is None) != (item_table is None):
             raise SettingError("TorchRecommender needs both an encoder and an item_table.")
         if encoder is not None and item_table is not None:
+            check_kind("encoder", encoder, nn.Module)
+            check_kind("item_table", item_table, nn.Module, nn.Parameter)
             self._network = OwnNetwork(encoder, item_table, self.length, self.clip)
 
     def attach(
@@ -154,17 +103,24 @@ class TorchRecommender(OwnModel, TorchModel):
     def new_network(self, train: Interactions) -> Network:
         network = self.network
         network.n_items = train.n_items
+        users = first_and_last(train.n_users, network)  # (2,)
+        context = users.new_full((2, self.length), -1) if self.length else None
         with at_rest(network):
-            found = tuple(network.table().shape)
-            user = torch.zeros(1, dtype=torch.int64, device=device_of(network))
-            context = user.new_full((1, self.length), -1) if self.length else None
-            asked = tuple(network.encode(user, context).shape)
-        if len(found) != 2 or found[0] != train.n_items or asked != (1, found[1]):
+            with told("item_table", f"item ids 0 to {train.n_items - 1}"):
+                found = tuple(network.table().shape)
+            with told("encoder", f"user ids 0 and {train.n_users - 1}" + (" and contexts" if self.length else "")):
+                asked = tuple(network.encode(users, context).shape)
+        if len(found) != 2 or found[0] != train.n_items or asked != (2, found[1]):
             raise SettingError(
-                f"item_table is {found} and the encoder makes {asked} of one user; they must be "
-                f"({train.n_items}, d) and (1, d) for this log."
+                f"item_table is {found} and the encoder makes {asked} of two users; they must be "
+                f"({train.n_items}, d) and (2, d) for this log."
             )
         return network
+
+    def query_of(self, items: Array, reg: float = 0.03) -> NDArray[np.float32]:
+        if self.length:
+            raise SettingError("the encoder reads contexts of users of the log (length=); it cannot fold in a history.")
+        return super().query_of(items, reg)
 
     @property
     def network(self) -> OwnNetwork:
@@ -214,87 +170,17 @@ class OwnNetwork(DotNetwork):
         return vectors
 
     def table(self) -> Tensor:
-        if isinstance(self.items, nn.Embedding):
+        if _is_plain_table(self.items):
             return self.items.weight.detach()
         with at_rest(self.items):
             return self.rows(torch.arange(self.n_items, device=device_of(self)))
 
 
-class TorchScorer(OwnModel):
-    """``score(u, i) = module(u, i)``: what ``TorchRecommender(score=module)`` gives.
-
-    Examples
-    --------
-    >>> import torch, vitalrank as vr
-    >>> class Sum(torch.nn.Module):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.users, self.items = torch.nn.Embedding(50, 1), torch.nn.Embedding(40, 1)
-    ...     def forward(self, users, ids):
-    ...         return self.users(users) + self.items(ids)[..., 0]
-    >>> log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
-    >>> vr.TorchRecommender(score=Sum()).fit(log, vr.VINS(), epochs=2, seed=0).recommend(log.user_ids[0], n=3)[0].shape
-    (3,)
-    """
-
-    def __init__(self, score: nn.Module, *, clip: float | None = 5.0) -> None:
-        super().__init__()
-        self.clip = _checked(clip)
-        self._network = ScoreNetwork(score, self.clip)
-
-    def settings(self) -> dict[str, Any]:
-        return {"clip": self.clip}
-
-    def meta(self) -> dict[str, Any]:
-        return {**super().meta(), "class": "TorchRecommender"}
-
-    def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
-        device = device_of(self.network)
-        asked = torch.from_numpy(np.asarray(users, np.int64)).to(device)
-        ids = torch.arange(start, stop, device=device)
-        out = np.empty((len(users), stop - start), np.float32)
-        block = max(1, _CELLS // max(1, stop - start))
-        with at_rest(self.network):
-            for first in range(0, len(users), block):
-                part = asked[first : first + block]
-                out[first : first + block] = self.network.score(part, ids.repeat(len(part), 1)).cpu().numpy()
-        return out
-
-    def history_scores(self, items: Array) -> NoReturn:
-        raise SettingError("a model given by score= knows its own users only; it cannot fold in a history.")
-
-    def similarities(self, item: int) -> NoReturn:
-        raise SettingError("a model given by score= has no item vectors to compare.")
-
-
-class ScoreNetwork(Network):
-    """A scorer of the caller's; the users' part is their ids."""
-
-    shares_dice = True
-
-    def __init__(self, scorer: nn.Module, clip: float | None) -> None:
-        super().__init__()
-        self.scorer = scorer
-        self.clip = clip
-
-    def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
-        return users
-
-    def score(self, encoded: Tensor, ids: Tensor) -> Tensor:
-        scores: Tensor = self.scorer(encoded, ids)
-        if scores.shape != ids.shape:  # else a loss would stretch them to fit
-            raise SettingError(
-                f"the score module makes {tuple(scores.shape)} of ids {tuple(ids.shape)}; "
-                "it must give one score for each id, in the same shape."
-            )
-        return scores
-
-    def for_sampler(self, encoded: Tensor) -> dict[str, Any]:
-        def score(rows: Tensor, ids: Tensor) -> Tensor:
-            with at_rest(self):
-                return self.score(encoded[rows], ids).float()
-
-        return {"score": score}
+def _is_plain_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
+    """Whether looking rows up gives its weight as it stands."""
+    if not isinstance(module, nn.Embedding) or module.max_norm is not None:
+        return False
+    return type(module).forward is nn.Embedding.forward
 
 
 def _as_embedding(vectors: nn.Parameter) -> nn.Embedding:
@@ -302,10 +188,3 @@ def _as_embedding(vectors: nn.Parameter) -> nn.Embedding:
     table = nn.Embedding(vectors.shape[0], vectors.shape[1], sparse=True, _weight=vectors.detach())
     table.weight = vectors
     return table
-
-
-def _checked(clip: float | None) -> float | None:
-    if clip is not None:
-        check_positive("clip", clip)
-    checked: float | None = own(clip)
-    return checked

@@ -21,7 +21,7 @@ from vitalrank.memory import kept_for_reuse
 from vitalrank.models.contexts import Histories
 from vitalrank.models.graphs import capture
 from vitalrank.models.network_state import live_state, load_network, network_arrays
-from vitalrank.models.networks import Dropout, Network, device_of
+from vitalrank.models.networks import Dropout, Network, device_of, modes_of, set_modes
 from vitalrank.models.torch_feed import Feed
 from vitalrank.models.torch_optimizer import new_optimizer
 from vitalrank.models.torch_totals import Sums, TorchTotals
@@ -54,6 +54,7 @@ class TorchEngine:
     def __init__(self, network: Network, train: Interactions, sampler: Any, config: TrainConfig) -> None:
         self.step = 0
         self._network = network
+        self._modes = _training_modes(network)
         self._sampler = as_bound(sampler, config.seed)
         self._config = config
         self._loss = network.loss(config)
@@ -63,10 +64,7 @@ class TorchEngine:
         self._lookups = [
             _decayed(module, config.reg) for module in network.modules() if isinstance(module, nn.Embedding)
         ]
-        usable, without_history = _usable(train, network.needs_history)
-        self._left_out = TorchTotals(
-            len(train) - len(usable), len(train) - len(usable), without_history=without_history
-        )
+        usable, self._left_out = _usable(train, network)
         self._batch = config.batch_of(len(train))
         self._feed = Feed(usable, self._batch, self._device)
         self._sums = Sums(self._device)
@@ -125,7 +123,10 @@ class TorchEngine:
             self._counter.step.fill_(self.step)
         totals = replace(self._left_out)
         device = str(self._device)
-        with _training(self._network, self._config.threads), enough_memory(device, 0, "use a smaller batch or dim"):
+        with (
+            _training(self._network, self._modes, self._config.threads),
+            enough_memory(device, 0, "use a smaller batch or dim"),
+        ):
             for number, count in enumerate(counts, start=1):
                 if self._counter is None or not self._network.is_steady:  # else all that is random goes by the counter
                     self._network.reseed(_mixed(self._config.seed, self.step))
@@ -225,16 +226,18 @@ class TorchEngine:
         return (slopes[:, 1:] if find_loss(self._config.loss).is_pairwise else slopes).amax(1)
 
 
-def _usable(train: Interactions, needs_history: bool) -> tuple[Array, int]:
-    """Rows to train on, and how many are left out only because nothing came before them.
+def _usable(train: Interactions, network: Network) -> tuple[Array, TorchTotals]:
+    """Rows to train on, and the sums that every epoch begins with.
 
     Not users who have nothing left to draw; nor, where a network needs a history, anyone's first item.
     """
     usable = np.repeat(train.user_degree < train.n_items, train.user_degree)  # (N,)
     first = np.zeros(len(train), np.bool_)
-    if needs_history:
-        first[train.indptr[:-1][train.user_degree > 0]] = True
-    return np.flatnonzero(usable & ~first), int(np.count_nonzero(usable & first))
+    first[train.indptr[:-1][train.user_degree > 0]] = True
+    without_history = int(np.count_nonzero(usable & first)) if network.length else None
+    rows = np.flatnonzero(usable & ~first if network.needs_history else usable)
+    left_out = len(train) - len(rows)
+    return rows, TorchTotals(left_out, left_out, without_history=without_history, are_left_out=network.needs_history)
 
 
 def _mixed(seed: int, step: int) -> int:
@@ -253,15 +256,22 @@ def _decayed(table: nn.Embedding, reg: float) -> Any:
     return table.register_forward_hook(looked_up)
 
 
+def _training_modes(network: Network) -> dict[nn.Module, bool]:
+    """What trains: all, but not a part that its owner has set to rest while others are not."""
+    modes = modes_of(network)
+    owned = [training for part, training in modes.items() if part is not network]
+    return modes if any(owned) else dict.fromkeys(modes, True)
+
+
 @contextmanager
-def _training(network: Network, threads: int | None) -> Iterator[None]:
-    """Dropout on, at most so many threads, and the random numbers of the process left as they were."""
+def _training(network: Network, modes: Mapping[nn.Module, bool], threads: int | None) -> Iterator[None]:
+    """Dropout and gradients on, at most so many threads, the random numbers of the process left as they were."""
     before = torch.get_num_threads()
     devices = [device for device in (device_of(network),) if device.type == "cuda"]
-    network.train()
+    set_modes(modes)
     try:
         torch.set_num_threads(threads or before)
-        with kept_for_reuse(), torch.random.fork_rng(devices, enabled=network.shares_dice):
+        with kept_for_reuse(), torch.enable_grad(), torch.random.fork_rng(devices, enabled=network.shares_dice):
             yield
     finally:
         torch.set_num_threads(before)

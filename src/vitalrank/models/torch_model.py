@@ -21,7 +21,7 @@ from vitalrank.models.base import Array, DotRecommender
 from vitalrank.models.contexts import Histories
 from vitalrank.models.fitting import Fitted
 from vitalrank.models.network_state import load_network, network_arrays
-from vitalrank.models.networks import DotNetwork, Network, device_of
+from vitalrank.models.networks import DotNetwork, Network, at_rest, device_of
 from vitalrank.models.torch_engine import TorchEngine
 from vitalrank.training.history import History
 from vitalrank.training.settings import TrainConfig
@@ -78,7 +78,7 @@ class Trained(Fitted):
     def _encoded(self, users: torch.Tensor) -> torch.Tensor:
         network = self.network
         context = self._history().last(users, network.length) if network.length else None
-        with torch.no_grad():
+        with at_rest(network):
             return network.encode(users, context)
 
     def _history(self) -> Histories:
@@ -129,9 +129,14 @@ class TorchModel(Trained, DotRecommender):
 @contextmanager
 def _filling(seed: int) -> Iterator[None]:
     """A new network takes its values from the random numbers of the process: no other may meanwhile."""
+    usual = torch.get_default_dtype()
     with _one_at_a_time, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        yield
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(usual)
 
 
 def _size(network: Network, config: TrainConfig) -> int:

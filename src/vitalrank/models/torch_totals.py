@@ -13,14 +13,15 @@ from vitalrank.training.history import Record, Totals
 
 @dataclass
 class TorchTotals(Totals):
-    """Sums of an epoch, with the positives that a network leaves out because nothing came before them."""
+    """Sums of an epoch, with the positives that nothing came before, where a network looks at that."""
 
-    without_history: int = 0  # counted in ``skipped`` too
+    without_history: int | None = None
+    are_left_out: bool = False  # they are counted in ``skipped`` then
 
     def means(self) -> Record:
         record = super().means()
-        if self.without_history:
-            record["skipped"] -= self.without_history
+        if self.without_history is not None:
+            record["skipped"] -= self.without_history if self.are_left_out else 0
             record["without_history"] = self.without_history
         return record
 

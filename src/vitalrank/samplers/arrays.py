@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.checks import is_tensor
 from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
 from vitalrank.kernels.laws import Counter
@@ -17,7 +18,7 @@ from vitalrank.kernels.laws import Counter
 def arrays_of(*given: Any) -> Arrays:
     """How to read and answer a caller: in torch, on its device, if any of the arrays is a tensor."""
     for value in given:
-        if type(value).__module__.partition(".")[0] == "torch":
+        if is_tensor(value):
             return TorchArrays(str(value.device))
     return Arrays()
 

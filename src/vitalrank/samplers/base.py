@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vitalrank.checks import check_whole
+from vitalrank.checks import whole_below
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.laws import Law
@@ -138,13 +138,11 @@ class BoundSampler(ABC):
         threads: int | None,
         count: bool,
     ) -> None:
-        check_whole("seed", seed, 0, 2**64)
-        if threads is not None:
-            check_whole("threads", threads, 1, 2**16)
+        number = whole_below("seed", seed, 0, 2**64)
         self.settings = settings
         self.train = train
-        self.seed: Any = np.uint64(seed)
-        self.threads = threads
+        self.seed: Any = np.uint64(number)
+        self.threads = None if threads is None else whole_below("threads", threads, 1, 2**16)
         self.pool = pool_of(train.n_items, allowed)
         self.seen = seen_by(train, self.pool)
         self.counts = Counts(train.n_items) if count else None
@@ -238,8 +236,8 @@ class BoundSampler(ABC):
     ) -> Batch:
         if users is None or positives is None:
             raise SettingError("a sampler needs users and positives, both (B,) internal ids.")
-        check_whole("k", k, 1, 2**24)
-        check_whole("step", step, 0, 2**32)
+        k = whole_below("k", k, 1, 2**24)
+        step = whole_below("step", step, 0, 2**32)
         who = arrays.ids(users, "users", self.train.n_users)
         what = arrays.ids(positives, "positives", self.train.n_items)
         if len(who) != len(what):

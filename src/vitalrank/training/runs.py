@@ -161,10 +161,15 @@ class RunFolder:
             return Run()
         saved = read_folder(self.path)
         training = self._checked(saved)
-        served = {name: saved.tensors[name] for name in engine.values()}
-        current = {name: saved.tensors.get(_CURRENT + name, array) for name, array in served.items()}
-        state = {name: saved.tensors[_STATE + name] for name in engine.state()}
-        engine.load(current, state)
+        try:
+            served = {name: saved.tensors[name] for name in engine.values()}
+            current = {name: saved.tensors.get(_CURRENT + name, array) for name, array in served.items()}
+            engine.load(current, {name: saved.tensors[_STATE + name] for name in engine.state()})
+        except (KeyError, ValueError) as error:
+            raise SettingError(
+                f"{self.path}: holds other arrays than this model has ({error}); nothing was changed. Give the same "
+                "modules to resume it, or choose another folder."
+            ) from error
         engine.step = training["step"]
         self.written = training["epoch"]
         run = Run(training["epoch"], History(training["records"]))

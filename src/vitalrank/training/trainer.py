@@ -236,6 +236,8 @@ class _Session:
         totals = self.engine.run_epoch(epoch, rate, self.bar.pulse)
         seconds = time.perf_counter() - began
         self._check(epoch, totals)
+        if epoch == 1 and totals.skipped == totals.positives:
+            logger.warning("no positive could be trained on: the model keeps its initial values; see the history")
         record = {"epoch": epoch, "lr": rate(0.0), **totals.means(), "seconds": seconds, **self._metrics(epoch)}
         self.run.epoch = epoch
         self.run.history.records.append(record)
