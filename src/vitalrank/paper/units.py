@@ -75,6 +75,10 @@ class Unit:
         return None if base is None else replace(base, **self.settings.sampler)
 
     @property
+    def entry(self) -> Entry:
+        return Entry(self.contender.name, self.make, self.sampler)
+
+    @property
     def cost(self) -> float:
         """How long it may take, roughly and relative to others."""
         return self.contender.cost * Path(self.source.path).stat().st_size
@@ -111,29 +115,61 @@ class Watch:
         return self.is_cut
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A unit whose training is over, and what its result is told from."""
+
+    unit: Unit
+    job: Job
+    model: Any
+    seconds: float
+    is_cut: bool
+    folder: Path  # of the study's units
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the units of a kind are trained, and what is told of them."""
+
+    tell: Callable[[Trained], Result]
+    is_counted: bool = True  # the draws, for the imbalance values
+    is_validated: bool = True  # the epoch is picked on valid; else all are trained
+
+
 def perform(unit: Unit, folder: Path, watch: Watch, threads: int | None) -> Result:
     """Do the work; a training that diverges is a result too."""
-    entry = Entry(unit.contender.name, unit.make, unit.sampler)
     try:
-        return KINDS[unit.kind](unit, entry, folder, watch, threads)
+        return KINDS[unit.kind].tell(_train(unit, folder, watch, threads))
     except TrainingError as error:
         return {"error": str(error), "value": None}
 
 
-def _trial(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | None) -> Result:
-    job = Job(unit.config(threads), cut(unit.source, unit.protocol), counted=False, fixed=SETTINGS)
+def _train(unit: Unit, folder: Path, watch: Watch, threads: int | None) -> Trained:
+    kind, parts = KINDS[unit.kind], cut(unit.source, unit.protocol)
+    known = parts if kind.is_validated else {"train": parts["train"]}
+    job = Job(unit.config(threads), known, kind.is_counted, SETTINGS)
     model = unit.make()
-    seconds = job.train(model, entry, unit.seed, follow=watch)
-    return {**_told(model, job, watch), "seconds": seconds}
+    seconds = job.train(model, unit.entry, unit.seed, follow=watch)
+    return Trained(unit, job, model, seconds, watch.is_cut, folder)
 
 
-def _final(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | None) -> Result:
-    job = Job(unit.config(threads), cut(unit.source, unit.protocol), fixed=SETTINGS)
-    model = unit.make()
-    seconds = job.train(model, entry, unit.seed, follow=watch)
-    outcome = job.measure(model, entry, unit.seed, seconds, show=False)
-    write_outcome(_slim(outcome), folder / f"{unit.key}.outcome.json")
-    return {**_told(model, job, watch), "seconds": seconds, "metrics": outcome.metrics}
+def _on_valid(run: Trained) -> Result:
+    """The best value on valid, and when it was reached; a run cut before its first evaluation has one now."""
+    config, history = run.job.config, getattr(run.model, "history", ())
+    values = [record[config.metric] for record in history if config.metric in record]
+    if not values:
+        name, length = config.measure()
+        found = evaluate(run.model, run.job.parts["valid"], at=length, metrics=(name,), threads=config.threads)
+        values = [float(found[config.metric])]
+    best = {"value": max(values), "epoch": getattr(history, "best_epoch", None)}
+    return {**best, "epochs": len(history), "cut": run.is_cut, "seconds": run.seconds}
+
+
+def _on_test(run: Trained) -> Result:
+    """What it scores on test too; user by user, in a file of its own."""
+    outcome = run.job.measure(run.model, run.unit.entry, run.unit.seed, run.seconds, show=False)
+    write_outcome(_slim(outcome), run.folder / f"{run.unit.key}.outcome.json")
+    return {**_on_valid(run), "metrics": outcome.metrics}
 
 
 def _slim(outcome: Outcome) -> Outcome:
@@ -150,49 +186,30 @@ def _short(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def _picture(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | None) -> Result:
-    job = Job(unit.config(threads), cut(unit.source, unit.protocol), counted=False, fixed=SETTINGS)
-    model = unit.make()
-    job.train(model, entry, unit.seed, follow=watch)
-    shown = picture(model, sample=_SHOWN)
+def _plane(run: Trained) -> Result:
+    """Its item vectors in the plane."""
+    shown = picture(run.model, sample=_SHOWN)
     points = [[round(x, 3), round(y, 3)] for x, y in shown.points.tolist()]
     return {"method": shown.method, "points": points, "degree_class": shown.degree_class.tolist()}
 
 
-def _long(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | None) -> Result:
-    job = Job(unit.config(threads), {"train": cut(unit.source, unit.protocol)["train"]}, fixed=SETTINGS)
-    model = unit.make()
-    job.train(model, entry, unit.seed, follow=watch)
+def _tries(run: Trained) -> Result:
+    """How long it searched, epoch by epoch."""
     shown = ("epoch", "tries", "tries_sd", "vanished", "unviolated", "imbalance")
-    return {"records": [{name: record.get(name) for name in shown} for record in model.history], "cut": watch.is_cut}
+    return {"records": [{name: record.get(name) for name in shown} for record in run.model.history], "cut": run.is_cut}
 
 
-def _timed(unit: Unit, entry: Entry, folder: Path, watch: Watch, threads: int | None) -> Result:
-    job = Job(unit.config(threads), {"train": cut(unit.source, unit.protocol)["train"]}, counted=False, fixed=SETTINGS)
-    model = unit.make()
-    job.train(model, entry, unit.seed, follow=watch)
-    return {"seconds": [record["seconds"] for record in model.history], "cut": watch.is_cut}
+def _times(run: Trained) -> Result:
+    """The seconds of each epoch."""
+    return {"seconds": [record["seconds"] for record in run.model.history], "cut": run.is_cut}
 
 
-# What a unit of each kind does.
-KINDS: dict[str, Callable[[Unit, Entry, Path, Watch, int | None], Result]] = {
-    "trial": _trial,
-    "runoff": _trial,
-    "final": _final,
-    "long": _long,
-    "picture": _picture,
-    "sized": _final,
-    "timed": _timed,
+KINDS = {
+    "trial": Kind(_on_valid, is_counted=False),
+    "runoff": Kind(_on_valid, is_counted=False),
+    "final": Kind(_on_test),
+    "sized": Kind(_on_test),
+    "long": Kind(_tries, is_validated=False),
+    "picture": Kind(_plane, is_counted=False),
+    "timed": Kind(_times, is_counted=False, is_validated=False),
 }
-
-
-def _told(model: Any, job: Job, watch: Watch) -> Result:
-    """The best value on valid, and when it was reached; a run cut before its first evaluation has one now."""
-    metric, history = job.config.metric, getattr(model, "history", ())
-    values = [record[metric] for record in history if metric in record]
-    if not values:
-        name, length = job.config.measure()
-        found = evaluate(model, job.parts["valid"], at=length, metrics=(name,), threads=job.config.threads)
-        values = [float(found[metric])]
-    best = getattr(history, "best_epoch", None)
-    return {"value": max(values), "epoch": best, "epochs": len(history), "cut": watch.is_cut}
