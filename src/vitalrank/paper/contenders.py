@@ -19,6 +19,7 @@ DEEP_TRAINING = {"batch": None}  # by the size of the log, as for MF
 # L2 counts every occurrence: with k negatives a positive there are k times as many.
 MANY: Space = {**STEPS, "reg": Range(0.0003, 0.05, log=True)}
 _DEAR = 5.0  # times an epoch of Uniform
+_DEEP = ("fpmc", "marank", "irgan")
 # Of LFM-W and VINS alike.
 MARGIN = Range(0.25, 2.0, log=True)
 WEIGHT = Choice(("log2", "harmonic", "none"))
@@ -56,6 +57,11 @@ class Contender:
     def is_costly(self) -> bool:
         """Whether a study may want to try fewer settings of it."""
         return self.cost > _DEAR
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether its model costs so much that trials, seeds and lengths of its runs are its own."""
+        return self.model in _DEEP
 
     def with_model(self, model: str) -> Contender:
         """The same sampler with another model."""

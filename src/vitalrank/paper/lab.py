@@ -25,7 +25,6 @@ SEARCH_SEED_RUN = 0  # the seed of every trial
 LONG_SEED = 0
 MEASURED = ("long", "timed", "picture", "sized")  # kinds of units that may run on a device of their own
 LENGTHS = ("epochs", "patience", "valid_every", "schedule")  # of a run; each kind has its own
-DEEP = ("fpmc", "marank", "irgan")
 
 
 @dataclass
@@ -77,7 +76,7 @@ class Lab:
     def unit(self, kind: str, source: Source, contender: Contender, settings: Settings, seed: int) -> Unit:
         """A unit with the study's own settings filled in."""
         here = self.settings
-        training = self._lengths(kind, contender.model in DEEP)
+        training = self._lengths(kind, contender.is_deep)
         if contender.sampler is None:
             return Unit(kind, source, contender, settings, seed, here.protocol)
         full = Settings(
@@ -122,7 +121,7 @@ class Lab:
 
     def _trials_of(self, contender: Contender) -> int:
         here = self.settings
-        if contender.model not in ("mf", "cml", "itemknn"):
+        if contender.is_deep:
             return here.model_trials
         return here.costly_trials or here.trials if contender.is_costly else here.trials
 
@@ -143,7 +142,7 @@ class Lab:
     def seeds_of(self, contender: Contender) -> range:
         """A model without steps has no seeds."""
         here = self.settings
-        seeds = here.seeds if contender.model in ("mf", "cml") else here.model_seeds
+        seeds = here.model_seeds if contender.is_deep else here.seeds
         return range(1 if contender.sampler is None else seeds)
 
     def finals(self, source: Source, contender: Contender) -> list[Unit]:
