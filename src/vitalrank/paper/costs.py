@@ -38,25 +38,24 @@ def _timed_units(lab: Lab, source: Source) -> Iterator[tuple[Contender, Unit]]:
             yield contender, unit
 
 
-def seconds_per_epoch(lab: Lab) -> Data:
+def seconds_per_epoch(lab: Lab, source: Source) -> Data:
     """Table 4: seconds of an epoch, and how many times Uniform's they are."""
-    logs: Data = {}
-    for source in lab.sources:
-        rows: Data = {}
-        for contender, unit in _timed_units(lab, source):
-            told = (lab.store.read(unit) or {}).get("seconds") or []
-            if told:
-                # The first epoch also warms caches.
-                rows[contender.name] = {
-                    "label": contender.label,
-                    "beyond": contender.beyond,
-                    "seconds": float(np.mean(told[1:] or told)),
-                }
-        base = rows.get("uni")
-        for row in rows.values():
-            row["relative"] = row["seconds"] / base["seconds"] if base else None
-        logs[source.name] = rows
-    return {"logs": logs, "workers": lab.settings.timed_workers, "epochs": lab.settings.timed_epochs}
+    rows: Data = {}
+    for contender, unit in _timed_units(lab, source):
+        told = (lab.store.read(unit) or {}).get("seconds") or []
+        if told:
+            # The first epoch also warms caches.
+            seconds = float(np.mean(told[1:] or told))
+            rows[contender.name] = {"label": contender.label, "beyond": contender.beyond, "seconds": seconds}
+    base = rows.get("uni")
+    for row in rows.values():
+        row["relative"] = row["seconds"] / base["seconds"] if base else None
+    return rows
+
+
+def how_timed(lab: Lab) -> Data:
+    """Runs side by side, and the epochs of each."""
+    return {"workers": lab.settings.timed_workers, "epochs": lab.settings.timed_epochs}
 
 
 def _seconds_of_epochs(runs: Sequence[Outcome]) -> Data | None:
@@ -85,24 +84,29 @@ def _sized(lab: Lab, source: Source, contender: Contender, size: int) -> list[Un
     return [unit for unit in units if unit is not None]
 
 
-def by_buffer(lab: Lab) -> Data:
+def by_buffer(lab: Lab, source: Source) -> Data:
     """Table 5: F1 and NDCG of LFM-W and VINS by the size of the buffer."""
-    logs: Data = {}
-    for source in lab.sources:
-        logs[source.name] = {}
-        for name in lab.among(SEARCHERS):
-            found = {}
-            for size in BUFFERS:
-                units = _sized(lab, source, CONTENDERS[name], size)
-                runs = [run for run in map(lab.store.outcome, units) if run is not None]
-                if runs:
-                    found[str(size)] = {
-                        "f1@10": mean_and_spread([run.metrics["f1@10"] for run in runs]),
-                        "ndcg@10": mean_and_spread([run.metrics["ndcg@10"] for run in runs]),
-                        "tries": mean_and_spread([run.tries for run in runs if run.tries is not None]),
-                    }
-            logs[source.name][name] = found
-    return {"logs": logs, "sizes": list(BUFFERS)}
+    return {name: _by_size(lab, source, CONTENDERS[name]) for name in lab.among(SEARCHERS)}
+
+
+def _by_size(lab: Lab, source: Source, contender: Contender) -> Data:
+    found: Data = {}
+    for size in BUFFERS:
+        outcomes = map(lab.store.outcome, _sized(lab, source, contender, size))
+        runs = [run for run in outcomes if run is not None]
+        if runs:
+            tries = mean_and_spread([run.tries for run in runs if run.tries is not None])
+            found[str(size)] = {**_quality(runs), "tries": tries}
+    return found
+
+
+def _quality(runs: Sequence[Outcome]) -> Data:
+    return {name: mean_and_spread([run.metrics[name] for run in runs]) for name in ("f1@10", "ndcg@10")}
+
+
+def buffer_sizes(lab: Lab) -> Data:
+    """The columns of Table 5."""
+    return {"sizes": list(BUFFERS)}
 
 
 # ------------------------------------------------------------------------------------------------- Figures 7 to 9
@@ -120,22 +124,19 @@ def model_goals(lab: Lab) -> list[Goal]:
     return [lab.study(source, contender) for source in lab.sources for _, _, contender in _with_models(lab)]
 
 
-def by_model(lab: Lab) -> Data:
+def by_model(lab: Lab, source: Source) -> Data:
     """Figures 7 to 9: seconds of an epoch, F1 and NDCG by model and sampler."""
-    logs: Data = {}
-    for source in lab.sources:
-        logs[source.name] = {model: {} for model in MODELS}
-        for model, name, contender in _with_models(lab):
-            runs = lab.outcomes(source, contender)
-            if runs:
-                logs[source.name][model][name] = {
-                    "label": contender.label,
-                    "seconds": _seconds_of_epochs(runs),
-                    "training_seconds": mean_and_spread([run.seconds for run in runs]),
-                    "f1@10": mean_and_spread([run.metrics["f1@10"] for run in runs]),
-                    "ndcg@10": mean_and_spread([run.metrics["ndcg@10"] for run in runs]),
-                }
-    return {"logs": logs}
+    found: Data = {model: {} for model in MODELS}
+    for model, name, contender in _with_models(lab):
+        runs = lab.outcomes(source, contender)
+        if runs:
+            found[model][name] = {
+                "label": contender.label,
+                "seconds": _seconds_of_epochs(runs),
+                "training_seconds": mean_and_spread([run.seconds for run in runs]),
+                **_quality(runs),
+            }
+    return found
 
 
 # ------------------------------------------------------------------------------------------------- variations
@@ -184,18 +185,15 @@ def variation_goals(lab: Lab) -> list[Goal]:
     return [goal(source) for source in lab.sources if lab.among(("vins",))]
 
 
-def by_variation(lab: Lab) -> Data:
+def by_variation(lab: Lab, source: Source) -> Data:
     """NDCG@10 on valid of VINS with one setting changed."""
-    logs: Data = {}
-    for source in lab.sources:
-        rows: Data = {}
-        for name, units in _variations(lab, source):
-            results = [lab.store.read(unit) for unit in units]
-            values = [result["value"] for result in results if result is not None and result["value"] is not None]
-            if values:
-                rows[name] = mean_and_spread(values)
-        base = rows.get("as tuned")
-        for row in rows.values():
-            row["relative"] = row["mean"] / base["mean"] - 1 if base else None
-        logs[source.name] = rows
-    return {"logs": logs}
+    rows: Data = {}
+    for name, units in _variations(lab, source):
+        results = [lab.store.read(unit) for unit in units]
+        values = [result["value"] for result in results if result is not None and result["value"] is not None]
+        if values:
+            rows[name] = mean_and_spread(values)
+    base = rows.get("as tuned")
+    for row in rows.values():
+        row["relative"] = row["mean"] / base["mean"] - 1 if base else None
+    return rows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitalrank.paper.lab import Lab
+from vitalrank.paper.logs import Source
 from vitalrank.paper.scheduling import Goal
 
 if TYPE_CHECKING:
@@ -22,21 +23,31 @@ def nothing(lab: Lab) -> list[Goal]:
     return []
 
 
+def nothing_shared(lab: Lab) -> Data:
+    """Every log has data of its own alone."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One table or figure.
 
-    ``plan`` names the runs it rests on, ``timed`` those that must run with little beside them; ``collect`` makes the
-    data of what is finished, ``markdown`` and ``draw`` show the data.
+    ``plan`` names the runs it rests on, ``timed`` those that must run with little beside them; ``of_log`` makes the
+    data of what is finished on a log, ``shared`` what holds for all logs; ``markdown`` and ``draw`` show the data.
     """
 
     name: str
     title: str
-    collect: Callable[[Lab], Data]
+    of_log: Callable[[Lab, Source], Data]
     markdown: Callable[[Data], str]
     draw: Callable[[Data], Figure] | None = None
     plan: Callable[[Lab], list[Goal]] = nothing
     timed: Callable[[Lab], list[Goal]] = nothing
+    shared: Callable[[Lab], Data] = nothing_shared
+
+    def collect(self, lab: Lab) -> Data:
+        """The data of every log."""
+        return {"logs": {source.name: self.of_log(lab, source) for source in lab.sources}, **self.shared(lab)}
 
 
 def mean_and_spread(values: Sequence[float]) -> Data | None:

@@ -7,7 +7,7 @@ import numpy as np
 from vitalrank.analysis import imbalance, rank_bias, rank_bias_simulated
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.lab import Lab
-from vitalrank.paper.logs import filtered
+from vitalrank.paper.logs import Source, filtered
 from vitalrank.samplers.catalogue import degree_weights
 
 BETAS = tuple(round(0.1 * step, 1) for step in range(11))
@@ -16,37 +16,31 @@ _RANKS = 25
 _ROUNDS = 20_000
 
 
-def statistics(lab: Lab) -> Data:
+def statistics(lab: Lab, source: Source) -> Data:
     """Table 1: size and sparsity of each log."""
-    rows = {}
-    for source in lab.sources:
-        found = filtered(source).statistics
-        rows[source.name] = {
-            "users": found.users,
-            "items": found.items,
-            "observations": found.observations,
-            "sparsity": found.sparsity,
-            "item_gini": found.item_gini,
-            "max_item_degree": found.item_degree[1.0],
-            "min_user": source.min_user,
-            "min_item": source.min_item,
-        }
-    return {"logs": rows}
+    found = filtered(source).statistics
+    return {
+        "users": found.users,
+        "items": found.items,
+        "observations": found.observations,
+        "sparsity": found.sparsity,
+        "item_gini": found.item_gini,
+        "max_item_degree": found.item_degree[1.0],
+        "min_user": source.min_user,
+        "min_item": source.min_item,
+    }
 
 
-def imbalance_by_beta(lab: Lab) -> Data:
+def imbalance_by_beta(lab: Lab, source: Source) -> Data:
     """Figure 2: largest and smallest imbalance value of static sampling, and whether degree orders the values."""
-    logs = {}
-    for source in lab.sources:
-        log = filtered(source)
-        values = {beta: imbalance(log, beta) for beta in BETAS}
-        logs[source.name] = {
-            "beta": list(BETAS),
-            "max": [float(values[beta].max()) for beta in BETAS],
-            "min": [float(values[beta].min()) for beta in BETAS],
-            "ordered": [share_in_order(log.item_degree, values[beta]) for beta in BETAS],
-        }
-    return {"logs": logs}
+    log = filtered(source)
+    values = [imbalance(log, beta) for beta in BETAS]
+    return {
+        "beta": list(BETAS),
+        "max": [float(found.max()) for found in values],
+        "min": [float(found.min()) for found in values],
+        "ordered": [share_in_order(log.item_degree, found) for found in values],
+    }
 
 
 def share_in_order(degree: np.ndarray, values: np.ndarray) -> float:
@@ -62,21 +56,17 @@ def share_in_order(degree: np.ndarray, values: np.ndarray) -> float:
     return float(np.mean(steps > 0)) if len(steps) else 1.0
 
 
-def bias_by_rank(lab: Lab) -> Data:
+def bias_by_rank(lab: Lab, source: Source) -> Data:
     """Figure 4: the bias of the rank guessed from one search, by the formula and by trial."""
-    logs = {}
-    for source in lab.sources:
-        log = filtered(source)
-        Z = float(degree_weights(log, BIAS_BETA).sum(dtype=np.float64))
-        ranks = np.unique(np.geomspace(1.0, Z, _RANKS).round(3).clip(1.0, Z))
-        psi = rank_bias(ranks, Z)
-        logs[source.name] = {
-            "Z": Z,
-            "beta": BIAS_BETA,
-            "rank": ranks.tolist(),
-            "psi": psi.tolist(),
-            "psi_simulated": rank_bias_simulated(ranks, Z, rounds=_ROUNDS).tolist(),
-            "psi_kappa_64": rank_bias_simulated(ranks, Z, rounds=_ROUNDS, kappa=64).tolist(),
-            "ranks_off": (psi * ranks).tolist(),
-        }
-    return {"logs": logs}
+    Z = float(degree_weights(filtered(source), BIAS_BETA).sum(dtype=np.float64))
+    ranks = np.unique(np.geomspace(1.0, Z, _RANKS).round(3).clip(1.0, Z))
+    psi = rank_bias(ranks, Z)
+    return {
+        "Z": Z,
+        "beta": BIAS_BETA,
+        "rank": ranks.tolist(),
+        "psi": psi.tolist(),
+        "psi_simulated": rank_bias_simulated(ranks, Z, rounds=_ROUNDS).tolist(),
+        "psi_kappa_64": rank_bias_simulated(ranks, Z, rounds=_ROUNDS, kappa=64).tolist(),
+        "ranks_off": (psi * ranks).tolist(),
+    }

@@ -15,7 +15,7 @@ from vitalrank.paper.lab import LENGTHS, LONG_SEED, Lab
 from vitalrank.paper.logs import Source
 from vitalrank.paper.published import TRIES_AT
 from vitalrank.paper.scheduling import Goal
-from vitalrank.paper.units import Unit
+from vitalrank.paper.units import Result, Unit
 from vitalrank.tuning.results import Settings
 
 METRICS = ("f1@10", "ndcg@10", "recall@10", "precision@10")
@@ -47,12 +47,8 @@ def searches(lab: Lab) -> list[Goal]:
     return [lab.tuned(source, contender) for source, contender in pairs]
 
 
-def scores(lab: Lab) -> Data:
+def scores(lab: Lab, source: Source) -> Data:
     """Table 2: every contender on test with its best settings, and VINS against the others."""
-    return {"logs": {source.name: _scores(lab, source) for source in lab.sources}}
-
-
-def _scores(lab: Lab, source: Source) -> Data:
     runs = {contender.name: lab.outcomes(source, contender) for contender in lab.chosen}
     rows = {name: _row(lab, source, CONTENDERS[name], found) for name, found in runs.items()}
     placed = standings(rows)
@@ -160,58 +156,52 @@ def _one_more(lab: Lab, kind: str, source: Source, contender: Contender) -> Goal
     return lab.after_tuning(source, contender, units)
 
 
-def tries_by_epoch(lab: Lab) -> Data:
+def _told(lab: Lab, kind: str, source: Source, contender: Contender) -> Result:
+    """What such a run told; nothing before it is finished."""
+    unit = lab.varied(kind, source, contender, LONG_SEED)
+    return {} if unit is None else lab.store.read(unit) or {}
+
+
+def tries_by_epoch(lab: Lab, source: Source) -> Data:
     """Table 3: mean and deviation of the tries of LFM-W and VINS."""
-    logs: Data = {}
-    for source in lab.sources:
-        logs[source.name] = {}
-        for name in lab.among(SEARCHERS):
-            unit = lab.varied("long", source, CONTENDERS[name], LONG_SEED)
-            result = None if unit is None else lab.store.read(unit)
-            records = (result or {}).get("records") or []
-            wanted = {record["epoch"]: record for record in records}
-            shown = [epoch for epoch in TRIES_AT if epoch in wanted]
-            logs[source.name][name] = {
-                str(epoch): {
-                    "mean": wanted[epoch]["tries"],
-                    "sd": wanted[epoch]["tries_sd"],
-                    "unviolated": wanted[epoch]["unviolated"],
-                }
-                for epoch in shown
-            }
-    return {"logs": logs, "epochs": list(TRIES_AT)}
+    return {name: _tries(_told(lab, "long", source, CONTENDERS[name])) for name in lab.among(SEARCHERS)}
 
 
-def pictures(lab: Lab) -> Data:
+def _tries(told: Result) -> Data:
+    records = {record["epoch"]: record for record in told.get("records") or []}
+    shown = [(epoch, records[epoch]) for epoch in TRIES_AT if epoch in records]
+    return {
+        str(epoch): {"mean": record["tries"], "sd": record["tries_sd"], "unviolated": record["unviolated"]}
+        for epoch, record in shown
+    }
+
+
+def epochs_shown(lab: Lab) -> Data:
+    """The columns of Table 3."""
+    return {"epochs": list(TRIES_AT)}
+
+
+def pictures(lab: Lab, source: Source) -> Data:
     """Figure 3: item vectors in the plane, and how much they tell of popularity."""
-    logs: Data = {}
-    for source in lab.sources:
-        logs[source.name] = {}
-        for name in lab.among(PICTURED):
-            unit = lab.varied("picture", source, CONTENDERS[name], LONG_SEED)
-            shown = None if unit is None else lab.store.read(unit)
-            runs = lab.outcomes(source, CONTENDERS[name])
-            if shown is None or "points" not in shown or not runs:
-                continue
-            logs[source.name][name] = {
+    found: Data = {}
+    for name in lab.among(PICTURED):
+        shown = _told(lab, "picture", source, CONTENDERS[name])
+        runs = lab.outcomes(source, CONTENDERS[name])
+        if "points" in shown and runs:
+            found[name] = {
                 **shown,
                 "clustering": mean_and_spread([run.inspection["clustering"]["score"] for run in runs]),
                 "norm_correlation": mean_and_spread([run.inspection["norm_correlation"] for run in runs]),
                 "vanished": mean_and_spread([run.inspection["vanished"] for run in runs]),
             }
-    return {"logs": logs}
+    return found
 
 
-def imbalance_by_epoch(lab: Lab) -> Data:
+def imbalance_by_epoch(lab: Lab, source: Source) -> Data:
     """Figures 5 and 6: largest and smallest imbalance value counted in each epoch, mean over the runs."""
-    logs: Data = {}
-    for source in lab.sources:
-        logs[source.name] = {}
-        for contender in lab.chosen:
-            runs = lab.outcomes(source, contender) if contender.name not in NOT_TRACKED else []
-            if runs:
-                logs[source.name][contender.name] = {"label": contender.label, **_curves(runs)}
-    return {"logs": logs}
+    tracked = [contender for contender in lab.chosen if contender.name not in NOT_TRACKED]
+    found = ((contender, lab.outcomes(source, contender)) for contender in tracked)
+    return {contender.name: {"label": contender.label, **_curves(runs)} for contender, runs in found if runs}
 
 
 def _curves(runs: Sequence[Outcome]) -> Data:

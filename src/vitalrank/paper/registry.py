@@ -41,15 +41,17 @@ _ALL = (
     Experiment(
         "table3", "Tries by epoch",
         quality.tries_by_epoch, markdown.tries_by_epoch, _figure("tries_by_epoch"), quality.long_runs,
+        shared=quality.epochs_shown,
     ),
     Experiment(
         "table4", "Seconds of an epoch",
         costs.seconds_per_epoch, markdown.seconds_per_epoch, _figure("seconds_per_epoch"),
-        quality.searches, costs.timed_goals,
+        quality.searches, costs.timed_goals, costs.how_timed,
     ),
     Experiment(
         "table5", "Quality by size of the buffer",
         costs.by_buffer, markdown.by_buffer, _figure("by_buffer"), costs.buffer_goals,
+        shared=costs.buffer_sizes,
     ),
     Experiment(
         "figure5", "Largest imbalance value by epoch",
