@@ -13,6 +13,7 @@ from vitalrank.paper.earlier import label_of, mark_of
 from vitalrank.paper.experiment import Data
 
 _WIDE, _HIGH = 4.2, 2.6  # inches of a panel
+_COLUMNS = 2  # of panels
 _CLASSES = {0: ("top 25 %", "#d62728"), 1: ("middle", "#2ca02c"), 2: ("bottom 25 %", "#1f77b4")}
 _OURS = "#d62728"
 _KNOWN = {"vins": _OURS, "uni": "#7f7f7f", "dns": "#2ca02c", "lfm-w": "#1f77b4", "pop": "#ff7f0e", "lfm-d": "#9467bd"}
@@ -37,9 +38,9 @@ def _log_axis(axis: Any) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def _panels(titles: Sequence[str], columns: int = 2) -> tuple[Figure, list[Any]]:
+def _panels(titles: Sequence[str]) -> tuple[Figure, list[Any]]:
     """A figure, and an empty panel for each title."""
-    columns = min(columns, max(len(titles), 1))
+    columns = min(_COLUMNS, max(len(titles), 1))
     rows = -(-max(len(titles), 1) // columns)
     figure = Figure(figsize=(_WIDE * columns, _HIGH * rows + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -54,13 +55,11 @@ def _panels(titles: Sequence[str], columns: int = 2) -> tuple[Figure, list[Any]]
     return figure, list(axes[: len(titles)])
 
 
-def _with_legend(figure: Figure, axes: list[Any], columns: int = 6) -> Figure:
+def _with_legend(figure: Figure, axes: list[Any]) -> Figure:
     """One legend below all panels."""
     handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     if handles:
-        figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center", ncols=columns, fontsize=7, frameon=False
-        )
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, fontsize=7, frameon=False)
     return figure
 
 

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from vitalrank.paper.points import Point
-from vitalrank.paper.searching import Search, is_better
+from vitalrank.paper.searching import Search
 from vitalrank.paper.store import Store
 from vitalrank.paper.units import Unit
 from vitalrank.tuning.results import Settings
@@ -84,9 +84,7 @@ class Hunt:
     def _go_on(self) -> None:
         while len(self._rounds) < self._search.rounds and self._are_done(self._tried):
             values = [(trial.point, self._value(trial)) for trial in self._tried]
-            points = self._search.points(
-                len(self._rounds), [(p, v) for p, v in values if v is not None and isfinite(v)]
-            )
+            points = self._search.points(len(self._rounds), [(p, v) for p, v in values if v is not None])
             found = ((point, self._search.settings(point)) for point in points)
             self._rounds.append([Trial(*trial, self._try_out(trial[1])) for trial in found])
         if not self._run_off and len(self._rounds) == self._search.rounds and self._are_done(self._tried):
@@ -97,13 +95,16 @@ class Hunt:
     def _ranked(self, trials: Sequence[Trial]) -> list[Trial]:
         """Those that worked, the best first, no settings twice."""
         values = {trial.units[0].key: (self._value(trial), trial) for trial in trials}
-        working = [(value, trial) for value, trial in values.values() if is_better(value, None)]
-        return [trial for _, trial in sorted(working, key=lambda pair: -(pair[0] or 0.0))]
+        working = [(value, trial) for value, trial in values.values() if value is not None]
+        return [trial for _, trial in sorted(working, key=lambda pair: -pair[0])]
 
     def _value(self, trial: Trial) -> float | None:
-        """Its mean on valid; None if a run failed."""
+        """Its mean on valid; None if a run failed or has no finite value."""
         values = [result["value"] for unit in trial.units if (result := self._store.read(unit)) is not None]
-        return None if None in values or not values else sum(values) / len(values)
+        if not values or None in values:
+            return None
+        mean = sum(values) / len(values)
+        return mean if isfinite(mean) else None
 
     def _are_done(self, trials: Sequence[Trial]) -> bool:
         return all(unit in self._store for unit in _units(trials))

@@ -9,7 +9,7 @@ from vitalrank.comparing.tables import p_text, seconds_text
 from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS
 from vitalrank.paper.earlier import label_of, mark_of
 from vitalrank.paper.experiment import Data
-from vitalrank.paper.published import NDCG, RELATIVE_TIME, STANDS_FOR, STATISTICS, TRIES, published
+from vitalrank.paper.published import RELATIVE_TIME, STANDS_FOR, STATISTICS, TRIES, published
 
 GAP = "–"  # nothing was run
 
@@ -270,15 +270,3 @@ def by_variation(data: Data) -> str:
             cells.append(GAP if found is None else f"{spread_text(found)} ({percent(found['relative'])})")
         rows.append([name, *cells])
     return pipe_table(["VINS", *data["logs"]], rows)
-
-
-def paper_order(log: str) -> list[str]:
-    """The paper's samplers from best to worst on the log this one stands in for.
-
-    Examples
-    --------
-    >>> paper_order("steam")[:2]
-    ['vins', 'lfm-w']
-    """
-    column = published(NDCG, log)
-    return sorted(column, key=lambda name: -column[name])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -176,8 +175,3 @@ def value_at(dimension: Dimension, share: float) -> Any:
     if isinstance(low, int) and isinstance(high, int):
         return round(value)
     return float(f"{value:.3g}") if value else 0.0
-
-
-def is_better(value: float | None, than: float | None) -> bool:
-    """Whether a value on valid beats another; a run that failed has none."""
-    return value is not None and math.isfinite(value) and (than is None or value > than)
