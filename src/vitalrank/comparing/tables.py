@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -52,9 +52,22 @@ def to_json(results: Results) -> str:
 def to_markdown(results: Results) -> str:
     """A pipe table."""
     header, *rows = cells(results)
+    return pipe_table(header, rows) + "\n"
+
+
+def pipe_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""A Markdown table; the first column to the left, numbers to the right.
+
+    Examples
+    --------
+    >>> print(pipe_table(["a|b", "c"], [["x", "1"]]))
+    | a\|b | c |
+    | --- | ---: |
+    | x | 1 |
+    """
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     escaped = [[cell.replace("|", r"\|").replace("\n", " ") for cell in line] for line in lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in escaped) + "\n"
+    return "\n".join(f"| {' | '.join(line)} |" for line in escaped)
 
 
 def to_latex(results: Results) -> str:

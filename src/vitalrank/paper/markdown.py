@@ -5,27 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vitalrank.comparing.tables import p_text, seconds_text
+from vitalrank.comparing.tables import p_text, pipe_table, seconds_text
 from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS
 from vitalrank.paper.earlier import label_of, mark_of
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.published import RELATIVE_TIME, STANDS_FOR, STATISTICS, TRIES, published
 
 GAP = "–"  # nothing was run
-
-
-def pipe_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first column to the left, numbers to the right.
-
-    Examples
-    --------
-    >>> print(pipe_table(["a", "b"], [["x", "1"]]))
-    | a | b |
-    | --- | ---: |
-    | x | 1 |
-    """
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def spread_text(found: Data | None, digits: int = 4) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from vitalrank.comparing.outcomes import write_text
+from vitalrank.comparing.tables import pipe_table
 from vitalrank.paper import markdown
 from vitalrank.paper.checks import SIGNIFICANT
 from vitalrank.paper.claims import CLAIMS, STANDING, Claim, verdict
@@ -94,7 +95,7 @@ def _summary(results: Mapping[str, Data]) -> list[str]:
         findings = claim.findings(results)
         held = "" if findings is None else f"{sum(f.held for f in findings)} of {len(findings)}"
         rows.append([claim.text, claim.section, f"**{verdict(findings)}**", held])
-    return ["## The claims", markdown.pipe_table(["claim", "section", "verdict", "logs"], rows)]
+    return ["## The claims", pipe_table(["claim", "section", "verdict", "logs"], rows)]
 
 
 def _standing(results: Mapping[str, Data]) -> list[str]:
