@@ -42,7 +42,9 @@ def test_a_step_is_that_of_the_weighted_hinge_in_squared_distance(log):
     engine = model.build(log, sampler, config)
     users, items = (part.astype(np.float64) for part in points(model))
     seen = []
-    engine._sampler = ForeignSampler(lambda **call: seen.append((call, sampler(**call))) or seen[-1][1], seed=0)
+    engine._sampler = ForeignSampler(
+        lambda **call: seen.append((call, sampler(**call))) or seen[-1][1], seed=0, n_items=log.n_items
+    )
     rate = 1e-3
     totals = engine.run_epoch(1, lambda share: rate, lambda totals: None)
     ((call, draw),) = seen

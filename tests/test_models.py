@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import vitalrank as vr
+from vitalrank.checkpoint import read_folder, write_folder
 from vitalrank.evaluation.ranking import top_items
 from vitalrank.models import model_class, model_names
 from vitalrank.threads import limited
@@ -126,15 +127,40 @@ def test_classes_are_found_by_any_capitals():
 def test_load_says_what_is_wrong_with_a_changed_folder(tmp_path, changes, words):
     log = vr.datasets.synthetic(users=20, items=15, interactions=100, seed=0)
     vr.MF(dim=2).fit(log, vr.Uniform(), epochs=1).save(tmp_path / "a")
-    file = tmp_path / "a" / "model.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    saved = read_folder(tmp_path / "a")
+    write_folder(tmp_path / "a", {**saved.meta, **changes}, saved.tensors, saved.ids)
     with pytest.raises(vr.StorageError, match=words):
         vr.load(tmp_path / "a")
 
 
-def test_load_refuses_a_folder_of_something_else(tmp_path):
-    from vitalrank.checkpoint import write_folder
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"log.train.items": -(10**6)}, "items outside 0 to 14"),
+        ({"log.train.indptr": 10**8}, "no rows of 20 users"),
+    ],
+)
+def test_arrays_that_lead_out_of_memory_are_refused(tmp_path, changes, words):
+    log = vr.datasets.synthetic(users=20, items=15, interactions=100, seed=0)
+    vr.MF(dim=2).fit(log, vr.Uniform(), epochs=1).save(tmp_path / "a")
+    saved = read_folder(tmp_path / "a")
+    for name, value in changes.items():
+        saved.tensors[name][5] = value
+    write_folder(tmp_path / "a", saved.meta, saved.tensors, saved.ids)
+    with pytest.raises(vr.StorageError, match=words):
+        vr.load(tmp_path / "a")
 
+
+def test_a_model_fitted_anew_on_another_log_holds_nothing_of_the_first_out():
+    log = vr.datasets.synthetic(users=20, items=15, interactions=100, seed=0)
+    train, test = log.split_last(0.2)
+    model = vr.MF(dim=2).fit(train, vr.Uniform(), epochs=1)
+    model.held_out = {"test": test}
+    assert model.fit(train, vr.Uniform(), epochs=1).held_out
+    assert not model.fit(log, vr.Uniform(), epochs=1).held_out
+
+
+def test_load_refuses_a_folder_of_something_else(tmp_path):
     write_folder(tmp_path / "a", {"class": "Wizard"}, {"x": np.zeros(1)})
     with pytest.raises(vr.StorageError, match="no model of a known class"):
         vr.load(tmp_path / "a")

@@ -3,7 +3,9 @@
 import json
 import os
 import random
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -258,3 +260,92 @@ def test_divergence_names_the_epoch_and_keeps_the_last_good_state(tmp_path, opti
         fit(tmp_path / "run", lr=10.0, reg=0.0, optimizer=optimizer, epochs=200)
     if (tmp_path / "run").exists():
         assert np.isfinite(vr.load(tmp_path / "run").item_table).all()
+
+
+def test_an_early_divergence_leaves_the_last_good_epoch(tmp_path):
+    """No checkpoint was due before: the way there is gone again, and the model serves the same."""
+    options = {"lr": 0.5, "reg": 0.001, "optimizer": "sgd", "checkpoint_seconds": 30.0}
+    model = vr.MF(dim=4)
+    with pytest.raises(TrainingError, match=r"diverged in epoch \d+ .*keeps epoch \d+") as told:
+        model.fit(log_of(), vr.Uniform(), epochs=40, checkpoint=tmp_path / "run", **options)
+    lost, kept = (int(number) for number in re.findall(r"epoch (\d+)", str(told.value)))
+    assert kept == lost - 1
+    saved = vr.load(tmp_path / "run")
+    np.testing.assert_array_equal(saved.item_table, fit(tmp_path / "b", epochs=kept, **options).item_table)
+    np.testing.assert_array_equal(model.item_table, saved.item_table)
+
+
+@pytest.mark.parametrize("change", [{"step": 0}, {"epoch": 1}, {"records": []}, {"identity": {}}, {}])
+def test_a_run_whose_facts_were_changed_is_refused(folder, change):
+    meta = json.loads((folder / "model.json").read_text())
+    meta["training"] = {**meta["training"], **change} if change else {}
+    (folder / "model.json").write_text(json.dumps(meta))
+    before = everything(folder)
+    with pytest.raises(StorageError, match=r"model\.json: changed since it was written"):
+        fit(folder, epochs=4)
+    assert everything(folder) == before
+
+
+def test_a_run_without_its_facts_is_refused(folder):
+    (folder / "model.json").unlink()
+    before = everything(folder)
+    for resume in (True, False):
+        with pytest.raises(StorageError, match=r"holds tensors\.safetensors but no model\.json"):
+            fit(folder, epochs=4, resume=resume)
+    assert everything(folder) == before
+
+
+def test_a_refused_resume_leaves_the_model_as_it_was(folder):
+    model = vr.MF(dim=4).fit(log_of(), vr.Uniform(), epochs=3, lr=0.05)
+    before = model.item_table.copy()
+    with pytest.raises(SettingError, match=r"lr=0\.003, not 0\.5"):
+        model.fit(log_of(), vr.Uniform(), lr=0.5, checkpoint=folder, resume=True)
+    np.testing.assert_array_equal(model.item_table, before)
+    assert len(model.history) == 3
+
+
+def test_the_best_epoch_is_served_although_the_last_write_fails(tmp_path):
+    train, valid = log_of().split_last(0.2)
+    place = tmp_path / "run"
+
+    def spoil(record, model):
+        if record["epoch"] == 12:
+            shutil.rmtree(place)
+            place.write_text("")
+
+    model = vr.MF(dim=4)
+    options = {"checkpoint": place, "checkpoint_seconds": None, "callbacks": [spoil]}
+    with pytest.raises(StorageError):
+        model.fit(train, vr.Uniform(), valid=valid, epochs=12, lr=0.2, patience=20, **options)
+    assert model.history.best_epoch < 12
+    assert model.score(valid) == pytest.approx(max(record["ndcg@10"] for record in model.history))
+
+
+class Own:
+    """A sampler without a name of its own."""
+
+    def bind(self, train, seed):
+        return vr.Uniform().bind(train, seed=seed)
+
+
+def test_a_run_with_a_sampler_of_ones_own_goes_on(tmp_path):
+    fit(tmp_path / "run", sampler=Own())
+    assert len(fit(tmp_path / "run", sampler=Own(), epochs=4).history) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"train": "log.tsv"}, "train is of type str; give a log"),
+        ({"valid": 0.1}, "valid is of type float; give a log"),
+        ({"callbacks": print}, "callbacks is <built-in function print>"),
+        ({"callbacks": ["x"]}, "callbacks holds 'x'"),
+        ({"checkpoint": ""}, "checkpoint is ''; give the name of a folder"),
+        ({"loss": ["bpr"]}, "unknown loss"),
+        ({"metric": "bogus@10"}, "unknown metric 'bogus'"),
+    ],
+    ids=str,
+)
+def test_what_fit_cannot_take_is_told_in_one_line(options, words):
+    with pytest.raises(SettingError, match=words):
+        vr.MF(dim=4).fit(**{"train": log_of(), "sampler": vr.Uniform(), "epochs": 1, **options})

@@ -138,7 +138,9 @@ def test_a_step_moves_by_the_gradient_of_the_loss_written_out_by_hand(name, log)
     before = weights_of(model)
     seen = []
     sampler = engine._sampler
-    engine._sampler = ForeignSampler(lambda **call: seen.append((call, sampler(**call))) or seen[-1][1], seed=0)
+    engine._sampler = ForeignSampler(
+        lambda **call: seen.append((call, sampler(**call))) or seen[-1][1], seed=0, n_items=log.n_items
+    )
     engine._sampler.needs_scores = False
     engine.run_epoch(1, lambda share: 1.0, lambda totals: None)
     ((call, draw),) = seen

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import vitalrank as vr
+from vitalrank.checkpoint import read_folder, write_folder
 from vitalrank.errors import SettingError
 from vitalrank.training.settings import TrainConfig
 
@@ -191,8 +192,9 @@ def test_settings_are_checked(make, word):
 
 def test_another_network_is_refused_on_load(tmp_path, log):
     fit("FPMC", log, epochs=1).save(tmp_path / "a")
-    text = (tmp_path / "a" / "model.json").read_text()
-    (tmp_path / "a" / "model.json").write_text(text.replace('"dim": 4', '"dim": 5'))
+    saved = read_folder(tmp_path / "a")
+    saved.meta["settings"]["dim"] = 5
+    write_folder(tmp_path / "a", saved.meta, saved.tensors, saved.ids)
     with pytest.raises(vr.StorageError, match="does not hold a whole FPMC"):
         vr.load(tmp_path / "a")
 

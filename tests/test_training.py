@@ -2,6 +2,7 @@
 
 import json
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -221,15 +222,15 @@ def test_a_lost_epoch_stops_with_its_number(losses, tmp_path):
 
 @pytest.mark.parametrize("fault", ["loss", "values"])
 def test_a_lost_epoch_is_never_written(fault, tmp_path):
-    """Epoch 4 is lost, epochs 1 and 3 were not due: the folder holds the bits of epoch 2, and goes on from there."""
+    """Epoch 4 is lost, epoch 3 was not due: it is trained again from epoch 2, and the folder goes on from its bits."""
     model = Toy((0.5, 0.5, 0.5, np.nan if fault == "loss" else 0.5))
     if fault == "values":
         model.engine.at_batch = lambda: model.engine.step == 7 and model.engine.value.fill(np.nan)
     sparse = {"checkpoint_epochs": 2, "checkpoint_seconds": None}
-    with pytest.raises(TrainingError, match=r"epoch 4 .*keeps epoch 2"):
+    with pytest.raises(TrainingError, match=r"epoch 4 .*keeps epoch 3"):
         fit(model, checkpoint=tmp_path / "a", **sparse)
     saved = read_folder(tmp_path / "a")
-    assert (saved.meta["training"]["epoch"], saved.meta["training"]["step"]) == (2, 4)
+    assert (saved.meta["training"]["epoch"], saved.meta["training"]["step"]) == (3, 6)
     resumed, _ = fit(checkpoint=tmp_path / "a", resume=True)
     assert resumed.engine.value == fit()[0].engine.value
 
@@ -402,9 +403,10 @@ def test_the_bar_shows_what_matters_and_is_quiet_in_a_pipe(capsys):
     assert capsys.readouterr().err == ""
     with Bar(epochs=3, positives=10, show=True) as bar:
         bar.epoch_begins(2)
-        bar.epoch_ends({"ndcg@10": 0.1234}, "ndcg@10")
         bar._seen -= 1.0
         bar.pulse(Totals(positives=5, loss=2.5, tries=20, vanished=1))
+        assert "ndcg" not in capsys.readouterr().err
+        bar.epoch_ends({"loss": 0.5, "tries": 4.0, "vanished": 0.2, "seconds": 1.0, "ndcg@10": 0.1234}, "ndcg@10")
     shown = capsys.readouterr().err
     assert "epoch 2/3 loss 0.5000 tries 4.0 vanished 20%" in shown
     assert "ndcg@10 0.1234" in shown
@@ -478,3 +480,38 @@ def test_more_epochs_forget_an_evaluation_that_only_the_end_called_for(tmp_path,
     assert history.best_epoch == expected.best_epoch == best
     assert [record.get("ndcg@10") for record in history] == [record.get("ndcg@10") for record in expected]
     assert model.engine.value == whole.engine.value
+
+
+class Wrong:
+    """A sampler of the caller's own whose draws are no draws."""
+
+    def __init__(self, **changes):
+        self.changes = changes
+
+    def bind(self, train, seed):
+        inner = vr.Uniform().bind(train, seed=seed)
+        return lambda *vectors, **call: replace(inner(*vectors, **call), **self.changes)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "words"),
+    [
+        (Wrong(ids=np.full((1, 1), 0)), r"ids \(1, 1\).* they must be \(B, k\)"),
+        (Wrong(weights=np.ones((1, 1), np.float32)), r"weights \(1, 1\)"),
+        (Wrong(ids=None), "without ids"),
+        (Wrong(ids=np.full((512, 1), 10**7)), "outside -1 to 39"),
+        (Wrong(ids=np.full((512, 1), -(10**7))), "outside -1 to 39"),
+        (Wrong(ids=np.full((512, 1), 0.5)), "no whole numbers"),
+    ],
+    ids=["rows", "weights", "none", "large", "small", "fractions"],
+)
+def test_a_draw_that_is_none_is_refused(sampler, words):
+    log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
+    with pytest.raises(vr.SettingError, match=words):
+        vr.MF(dim=4).fit(log, sampler, epochs=1, batch=512)
+
+
+def test_a_saved_history_knows_why_it_ended(tmp_path):
+    log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
+    vr.MF(dim=4).fit(log, vr.Uniform(), epochs=1).save(tmp_path / "a")
+    assert vr.load(tmp_path / "a").history.stopped == "finished"

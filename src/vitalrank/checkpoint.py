@@ -120,9 +120,9 @@ def read_folder(path: str | os.PathLike[str]) -> Saved:
     """
     folder = Path(path)
     meta = _read_meta(folder)
-    files = {name: _place_of(folder, name) for name in meta["digests"]}
-    for name, digest in meta["digests"].items():
-        _check_digest(files[name], digest)
+    files = {name: _place_of(folder, name) for name in meta["digests"] if name != META}
+    for name, place in files.items():
+        _check_digest(place, meta["digests"][name])
     with _explained(files[TENSORS]):
         tensors = load_file(files[TENSORS])
     ids = None
@@ -132,15 +132,35 @@ def read_folder(path: str | os.PathLike[str]) -> Saved:
     return Saved(_without_own_keys(meta), tensors, ids)
 
 
+def read_meta(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The ``meta`` of a folder alone, without a look at its arrays.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp() + "/a"
+    >>> write_folder(folder, {"class": "Toy"}, {})
+    >>> read_meta(folder)
+    {'class': 'Toy'}
+    """
+    return _without_own_keys(_read_meta(Path(path)))
+
+
 def is_saved(path: str | os.PathLike[str]) -> bool:
-    """Whether ``read_folder`` has something to read at ``path``.
+    """Whether ``read_folder`` has something to read at ``path``; a part of a model is an error.
 
     Examples
     --------
     >>> is_saved("no/such/folder")
     False
     """
-    return _place_of(Path(path), META).is_file()
+    folder = Path(path)
+    if _place_of(folder, META).is_file():
+        return True
+    for name in (TENSORS, IDS):
+        if (folder / name).exists():
+            raise StorageError(f"{folder}: holds {name} but no {META}; restore that, or remove the folder.")
+    return False
 
 
 def to_json(value: Any, **options: Any) -> str:
@@ -186,9 +206,10 @@ def _write_files(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, ND
     if ids is not None:
         _write_ids(folder / IDS, ids)
         digests[IDS] = _digest(folder / IDS)
+    digests[META] = _digest_of(meta)
     own = {"format": FORMAT, "library": __version__, "digests": digests}
     (folder / META).write_text(to_json({**own, **meta}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    for name in (*digests, META):
+    for name in digests:
         _force_to_disk(folder / name)
     _force_to_disk(folder)
 
@@ -280,8 +301,10 @@ def _read_meta(folder: Path) -> dict[str, Any]:
             f"{path}: format {number}, written by vitalrank {meta.get('library')}; this version reads "
             f"format {FORMAT}. Install a vitalrank that knows it."
         )
-    if not set(meta["digests"]) <= {TENSORS, IDS}:
+    if not set(meta["digests"]) <= {TENSORS, IDS, META}:
         raise StorageError(f"{path}: names files that a model folder does not have; save it again.")
+    if META in meta["digests"] and meta["digests"][META] != _digest_of(_without_own_keys(meta)):
+        raise StorageError(f"{path}: changed since it was written; restore it or save it again.")
     return meta
 
 
@@ -290,6 +313,11 @@ def _check_digest(path: Path, expected: str) -> None:
         found = _digest(path)
     if found != expected:
         raise StorageError(f"{path}: truncated or changed since it was written; restore it or save it again.")
+
+
+def _digest_of(meta: Mapping[str, Any]) -> str:
+    """Of what the caller keeps, whatever the order and the spaces."""
+    return hashlib.sha256(to_json(meta, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:

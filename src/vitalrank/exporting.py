@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from vitalrank.checks import check_choice
 from vitalrank.errors import SettingError, StorageError
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def export(model: DotRecommender, path: str | os.PathLike[str], format: str = "n
     ...
     vitalrank.errors.SettingError: unknown export format 'annoy'; choose one of numpy, parquet, faiss, hnswlib.
     """
-    if format not in EXPORTERS:
-        raise SettingError(f"unknown export format {format!r}; choose one of {', '.join(EXPORTERS)}.")
+    check_choice("export format", format, EXPORTERS)
     folder = Path(path)
     users = model.queries(np.arange(model.train.n_users))  # (U, d)
     try:
@@ -57,7 +57,7 @@ def export(model: DotRecommender, path: str | os.PathLike[str], format: str = "n
             EXPORTERS[format](Path(draft), model.train.item_ids, model.item_table, model.train.user_ids, users)
             for file in Path(draft).iterdir():  # only whole files get their names
                 file.replace(folder / file.name)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         raise StorageError(f"{folder}: cannot be written ({error}); free space or choose another folder.") from error
 
 
@@ -79,7 +79,7 @@ def _to_faiss(folder: Path, item_ids: Array, items: Array, user_ids: Array, user
     _to_numpy(folder, item_ids, items, user_ids, users)
     index = faiss.IndexFlatIP(items.shape[1])
     index.add(items)
-    faiss.write_index(index, str(folder / "items.faiss"))
+    (folder / "items.faiss").write_bytes(faiss.serialize_index(index))  # its own writer tells nobody of a full disk
 
 
 def _to_hnswlib(folder: Path, item_ids: Array, items: Array, user_ids: Array, users: Array) -> None:
@@ -89,6 +89,9 @@ def _to_hnswlib(folder: Path, item_ids: Array, items: Array, user_ids: Array, us
     index.init_index(max_elements=len(items), ef_construction=200, M=16, random_seed=0)
     index.add_items(items, np.arange(len(items)))
     index.save_index(str(folder / "items.hnsw"))
+    hnswlib.Index(space="ip", dim=items.shape[1]).load_index(
+        str(folder / "items.hnsw")
+    )  # fails where a part is missing
 
 
 EXPORTERS: dict[str, Callable[[Path, Array, Array, Array, Array], None]] = {

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vitalrank.checks import is_tensor
+from vitalrank.checks import check_choice, is_tensor
 from vitalrank.errors import SettingError
 
 VANISHED = 0.01  # a positive for whose negatives all the loss has a smaller slope, weights aside, no longer teaches
@@ -149,8 +149,7 @@ def find_loss(name: str) -> Loss:
     >>> find_loss("bpr").code
     0
     """
-    if name not in LOSSES:
-        raise SettingError(f"unknown loss {name!r}; choose one of {', '.join(LOSSES)}.")
+    check_choice("loss", name, LOSSES)
     return LOSSES[name]
 
 

@@ -122,9 +122,10 @@ def fold_in(model: Recommender, history: Sequence[Any], n: int = 10) -> tuple[Ar
     >>> fold_in(vr.ItemKNN().fit(log), ["x"], n=1)[0].tolist()
     ['y']
     """
-    if isinstance(history, str) or len(history) == 0:
+    touched = () if isinstance(history, str) or np.ndim(history) == 0 else history
+    if len(touched) == 0:
         raise SettingError("fold_in needs a list with at least one item id; without a history use MostPopular.")
-    items = model.train.item_index(history)
+    items = model.train.item_index(touched)
     found, scores = best(model.history_scores(items), _count(n), leave_out=items)
     return _original(model.train, found), scores
 

@@ -145,7 +145,7 @@ FILES = {"config": (Config, None), "save_config": (SaveConfig, None), "json": (J
 # Options of the library's fit that a flag of another name stands for.
 FIELDS = {name: {"hinge_margin": "margin"}.get(name, name) for name in (*TRAINING, "seed")}
 
-KEEPING = ("checkpoint_epochs", "checkpoint_seconds", "resume")
+KEEPING = ("checkpoint_epochs", "checkpoint_seconds", "resume", "progress")
 STEPS = (*KEEPING, "count")  # what else only a model with steps can be asked
 
 

@@ -30,6 +30,7 @@ def fit(
     checkpoint_epochs: Annotated[int | None, typer.Option(help="Save after so many epochs.")] = None,
     checkpoint_seconds: Annotated[float, typer.Option(help="Save after so many seconds.")] = 30.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    progress: Annotated[bool | None, typer.Option(help="Show a bar.", show_default="on a terminal")] = None,
     count: Annotated[
         bool, typer.Option("--count", help="Count the draws: inspect then tells the imbalance values of each epoch.")
     ] = False,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vitalrank.devices import resolve
 from vitalrank.errors import DataError, SettingError, TrainingError
-from vitalrank.interactions import Interactions
+from vitalrank.interactions import Interactions, check_log
 from vitalrank.kernels.cpu import ranking as kernels
 from vitalrank.threads import limited
 
@@ -141,11 +141,12 @@ def logs_of(exclude: Interactions | Sequence[Interactions] | None) -> Sequence[I
     """The logs to leave out, however they were given."""
     if exclude is None:
         return ()
-    return (exclude,) if isinstance(exclude, Interactions) else exclude
+    return exclude if isinstance(exclude, Sequence) else (exclude,)
 
 
 def check_same_ids(train: Interactions, other: Interactions, name: str) -> None:
     """Refuse a log whose internal ids mean other users or items than those of ``train``."""
+    check_log(name, other)
     for what in ("user_ids", "item_ids"):
         ours, theirs = getattr(train, what), getattr(other, what)
         if ours is not theirs and not np.array_equal(ours, theirs):

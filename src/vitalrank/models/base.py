@@ -15,7 +15,7 @@ from vitalrank import serving
 from vitalrank.checkpoint import Saved, write_folder
 from vitalrank.checks import parts_of
 from vitalrank.errors import SettingError, StorageError
-from vitalrank.interactions import Interactions
+from vitalrank.interactions import Interactions, check_rows
 from vitalrank.training.history import History
 
 Array = NDArray[Any]
@@ -52,6 +52,8 @@ class Recommender(ABC):
 
     @train.setter
     def train(self, log: Interactions) -> None:
+        if self._train is not None and log.fingerprint != self._train.fingerprint:
+            self.held_out = {}  # of another log
         self._train = log
 
     # ------------------------------------------------------------------------------- what a subclass gives
@@ -238,6 +240,8 @@ def _logs_of(saved: Saved, user_ids: Array, item_ids: Array) -> dict[str, Intera
         if name.startswith(_LOGS):
             part, _, field = name.removeprefix(_LOGS).rpartition(".")
             parts.setdefault(part, {})[field] = array
+    for arrays in parts.values():
+        check_rows(arrays["indptr"], arrays["items"], len(user_ids), len(item_ids))
     return {
         part: Interactions(field["indptr"], field["items"], field.get("times"), user_ids, item_ids)
         for part, field in parts.items()

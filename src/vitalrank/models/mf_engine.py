@@ -43,7 +43,7 @@ class CpuEngine(HostEngine):
     def __init__(self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool) -> None:
         self.step = 0
         self._train = train
-        self._sampler = as_bound(sampler, config.seed)
+        self._sampler = as_bound(sampler, train, config.seed)
         self._arrays = Arrays()
         self._config = config
         self._loss = find_loss(config.loss)
@@ -70,11 +70,9 @@ class CpuEngine(HostEngine):
         return {"users": self._tables.users[:, 1:], "items": self._tables.item_state}
 
     def load(self, values: Mapping[str, Array], state: Mapping[str, Array] | None = None) -> None:
-        for name, array in self.values().items():
-            array[...] = values[name]
+        _copy(values, self.values())
         if state is not None:
-            for name, array in self.state().items():
-                array[...] = state[name]
+            _copy(state, self.state())
 
     def run_epoch(self, epoch: int, rate: Callable[[float], float], pulse: Callable[[Totals], None]) -> Totals:
         self._sampler.reset()
@@ -117,6 +115,13 @@ class CpuEngine(HostEngine):
             self._arrays, batch.users, batch.positives, counter, self.step, k, batch.queries, self.items, density=False
         )
         return self._sampler.draw(asked)
+
+
+def _copy(given: Mapping[str, Array], into: Mapping[str, Array]) -> None:
+    for name, array in into.items():
+        if given[name].shape != array.shape:  # else a single row would be spread over all
+            raise ValueError(f"{name} is {given[name].shape}, not {array.shape}")
+        array[...] = given[name]
 
 
 class _Buffers:

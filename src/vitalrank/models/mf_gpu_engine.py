@@ -57,7 +57,7 @@ class GpuEngine:
     ) -> None:
         self.step = 0
         self._train = train
-        self._sampler = as_bound(sampler, config.seed)
+        self._sampler = as_bound(sampler, train, config.seed)
         self._config = config
         self._loss = find_loss(config.loss)
         self._rule: Rule = rule_of(config, self._sampler, bias)

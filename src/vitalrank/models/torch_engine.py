@@ -55,7 +55,7 @@ class TorchEngine:
         self.step = 0
         self._network = network
         self._modes = _training_modes(network)
-        self._sampler = as_bound(sampler, config.seed)
+        self._sampler = as_bound(sampler, train, config.seed)
         self._config = config
         self._loss = network.loss(config)
         self._device = device_of(network)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from vitalrank.errors import SettingError
+from vitalrank.interactions import Interactions
 from vitalrank.samplers.base import BoundSampler
 
 
@@ -15,23 +17,25 @@ class ForeignSampler:
 
     Examples
     --------
-    >>> ForeignSampler(lambda **call: None, seed=3).needs_scores
+    >>> ForeignSampler(lambda **call: None, seed=3, n_items=9).needs_scores
     True
     """
 
     is_steady = False
     renews = False
 
-    def __init__(self, sampler: Any, seed: int) -> None:
+    def __init__(self, sampler: Any, seed: int, n_items: int) -> None:
         self._sampler = sampler
+        self._n_items = n_items
         self.seed = getattr(sampler, "seed", seed)
         self.needs_scores = bool(getattr(sampler, "needs_scores", True))
         self.weights_flow = bool(getattr(sampler, "weights_flow", False))
         self.has_margin = False  # until a draw of it says what violated
 
     def __call__(self, *given: Any, **options: Any) -> Any:
-        """The sampler's own draw."""
+        """The sampler's own draw, which compiled code is about to trust."""
         draw = self._sampler(*given, **options)
+        _check_draw(draw, len(options["users"] if "users" in options else given[2]), self._n_items)
         self.has_margin = getattr(draw, "violated", None) is not None
         return draw
 
@@ -50,14 +54,31 @@ class ForeignSampler:
         return getattr(self._sampler, "counts", None)
 
 
-def as_bound(sampler: Any, seed: int) -> Any:
+def _check_draw(draw: Any, rows: int, n_items: int) -> None:
+    """Refuse what is no :class:`Draw` for so many positives."""
+    missing = [name for name in ("ids", "weights", "tries") if not hasattr(getattr(draw, name, None), "shape")]
+    if missing:
+        raise SettingError(f"the sampler gave a {type(draw).__name__} without {missing[0]}; give a vr.samplers.Draw.")
+    ids = draw.ids
+    shapes = tuple(ids.shape), tuple(draw.weights.shape), tuple(draw.tries.shape)
+    if len(ids.shape) != 2 or shapes != ((rows, ids.shape[1]), (rows, ids.shape[1]), (rows,)):
+        raise SettingError(
+            f"the sampler gave ids {shapes[0]}, weights {shapes[1]} and tries {shapes[2]} for {rows} positives; "
+            "they must be (B, k), (B, k) and (B,)."
+        )
+    if "int" not in str(ids.dtype) or (0 not in ids.shape and not (ids.min() >= -1 and ids.max() < n_items)):
+        raise SettingError(f"the sampler gave ids of {ids.dtype} outside -1 to {n_items - 1}, or no whole numbers.")
+
+
+def as_bound(sampler: Any, train: Interactions, seed: int) -> Any:
     """A bound sampler of ours as it is, any other behind a :class:`ForeignSampler` with that seed unless it has one.
 
     Examples
     --------
     >>> import vitalrank as vr
-    >>> bound = vr.Uniform().bind(vr.Interactions.from_arrays([0, 1], [0, 1]))
-    >>> as_bound(bound, seed=0) is bound
+    >>> log = vr.Interactions.from_arrays([0, 1], [0, 1])
+    >>> bound = vr.Uniform().bind(log)
+    >>> as_bound(bound, log, seed=0) is bound
     True
     """
-    return sampler if isinstance(sampler, BoundSampler) else ForeignSampler(sampler, seed)
+    return sampler if isinstance(sampler, BoundSampler) else ForeignSampler(sampler, seed, train.n_items)

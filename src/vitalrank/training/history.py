@@ -11,7 +11,7 @@ from typing import Any, overload
 from vitalrank.errors import StorageError
 
 Record = dict[str, Any]
-_KEPT = ("sampler", "settings", "best_epoch")  # beside the records, in a saved model
+_KEPT = ("sampler", "settings", "best_epoch", "stopped")  # beside the records, in a saved model
 
 
 @dataclass
@@ -28,12 +28,13 @@ class Totals:
 
     def means(self) -> Record:
         """Means over the positives that were trained on, as a record of the history."""
-        trained = max(self.positives - self.skipped, 1)
+        rows = self.positives - self.skipped
+        trained = max(rows, 1)
         return {
             "loss": self.loss / trained,
             "tries": self.tries / trained,
             "vanished": self.vanished / trained,
-            "unviolated": None if self.violated is None else 1.0 - self.violated / trained,
+            "unviolated": None if self.violated is None or not rows else 1.0 - self.violated / rows,
             "skipped": self.skipped,
         }
 
@@ -75,7 +76,8 @@ class History(Sequence[Record]):
         """The history in a saved model's record; ``fit`` is missing where an older version wrote it."""
         history = cls(saved["history"])
         kept = saved.get("fit", {})
-        history.sampler, history.settings, history.best_epoch = (kept.get(name) for name in _KEPT)
+        for name in _KEPT:
+            setattr(history, name, kept.get(name))
         return history
 
     def to_save(self) -> dict[str, Any]:

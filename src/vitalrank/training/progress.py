@@ -29,6 +29,7 @@ class Bar:
         self._epoch = 1
         self._began = self._seen = time.perf_counter()
         self._metric = ""
+        self._last: Record | None = None
         self._progress = _new_progress() if (_has_screen() if show is None else show) else None
         self._task: Any = None
 
@@ -42,6 +43,8 @@ class Bar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._progress is not None:
+            if self._last is not None:  # an epoch that ended since the last look
+                self._show(self._last, self._positives, self._last["seconds"])
             self._progress.stop()
 
     def epoch_begins(self, epoch: int) -> None:
@@ -53,6 +56,7 @@ class Bar:
         """Call after each epoch with its record and the name of the metric on the validation log."""
         value = record.get(metric)
         self._metric = "" if value is None else f" {metric} {value:.4f}"
+        self._last = record
 
     def pulse(self, totals: Totals) -> None:
         """Call as often as you like with the running sums of the epoch."""
@@ -62,12 +66,16 @@ class Bar:
         if now - self._seen < _PAUSE:
             return
         self._seen = now
-        means = totals.means()
+        self._show(totals.means(), totals.positives, now - self._began)
+
+    def _show(self, means: Record, positives: int, seconds: float) -> None:
+        if self._progress is None:
+            return
         facts = (
             f"epoch {self._epoch}/{self._epochs} loss {means['loss']:.4f} tries {means['tries']:.1f} "
-            f"vanished {means['vanished']:.0%} {_short(totals.positives / (now - self._began))}/s{self._metric}"
+            f"vanished {means['vanished']:.0%} {_short(positives / max(seconds, 1e-9))}/s{self._metric}"
         )
-        done = (self._epoch - 1) * self._positives + totals.positives
+        done = (self._epoch - 1) * self._positives + positives
         self._progress.update(self._task, completed=done, facts=facts)
         self._progress.refresh()
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checkpoint import Saved, is_saved, read_folder, write_folder
+from vitalrank.checkpoint import is_saved, read_folder, read_meta, write_folder
 from vitalrank.checks import check_count, is_number
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.locks import only_writer
@@ -160,7 +160,7 @@ class RunFolder:
         if not is_saved(self.path):
             return Run()
         saved = read_folder(self.path)
-        training = self._checked(saved)
+        training = self._checked(saved.meta)
         try:
             served = {name: saved.tensors[name] for name in engine.values()}
             current = {name: saved.tensors.get(_CURRENT + name, array) for name, array in served.items()}
@@ -191,10 +191,12 @@ class RunFolder:
                 raise StorageError(
                     f"{self.path}: holds a run already; resume it (resume=True, --resume) or choose another folder."
                 )
+            if is_saved(self.path):
+                self._checked(read_meta(self.path))  # before the model forgets what it was
             yield
 
-    def _checked(self, saved: Saved) -> dict[str, Any]:
-        training: dict[str, Any] | None = saved.meta.get("training")
+    def _checked(self, meta: Mapping[str, Any]) -> dict[str, Any]:
+        training: dict[str, Any] | None = meta.get("training")
         if training is None:
             raise StorageError(f"{self.path}: holds a model without training state; choose another folder.")
         for name, value in self.identity.items():
@@ -211,6 +213,8 @@ def run_folder(
     path: str | os.PathLike[str], identity: dict[str, Any], epochs: int | None, seconds: float | None
 ) -> RunFolder:
     """A checked ``RunFolder``."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise SettingError(f"checkpoint is {path!r}; give the name of a folder, or None.")
     if epochs is not None:
         check_count("checkpoint_epochs", epochs)
     if seconds is not None and seconds != np.inf and not (is_number(seconds) and seconds >= 0):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ import numpy as np
 
 from vitalrank.devices import own_stream, resolve
 from vitalrank.errors import SettingError, TrainingError
-from vitalrank.interactions import Interactions
+from vitalrank.interactions import Interactions, check_log
 from vitalrank.samplers import VINS, Sampler
 from vitalrank.threads import limited
 from vitalrank.training.history import History, Record, Totals
@@ -30,6 +31,7 @@ Callback = Callable[[Record, Any], bool | None]
 logger = logging.getLogger(__name__)
 
 _SECONDS = 30.0  # between two checkpoints
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in the name of an object that has no other: another in each process
 _DIVERGED = 10.0  # times the loss of equal scores: no training that learns gets near it
 
 
@@ -86,7 +88,7 @@ class Trainer:
             _refuse_keeping(resume, checkpoint_epochs, checkpoint_seconds)
         given = config or TrainConfig()
         self.config = replace(given, device=resolve(given.device))  # "auto" would not tell a resumed run where it ran
-        self.callbacks = tuple(callbacks)
+        self.callbacks = _checked_callbacks(callbacks)
         self.progress = progress
         self._checkpoint = checkpoint
         self._every = (checkpoint_epochs, checkpoint_seconds)
@@ -98,15 +100,20 @@ class Trainer:
         The model gives ``build(train, bound_sampler, config)``, which returns a :class:`TrainingEngine` whose
         values the model serves from then on, and ``settle()``, which lets go of what only training needs.
         """
+        check_log("train", train)
         if len(train) == 0:
             raise SettingError("the training log is empty; give one with at least one interaction.")
         sampler = default_sampler(model, self.config) if sampler is None else _unbound(sampler)
-        if valid is not None:
-            self._check_valid(train, valid)
+        self._check_measure(train, valid)
         folder = self._folder(model, train, sampler, valid)
         kept = nullcontext() if folder is None else folder.kept(self._resume)
+
+        def build() -> TrainingEngine:
+            engine: TrainingEngine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
+            return engine
+
         with kept, limited(self.config.threads), own_stream(self.config.device), interruptible() as interrupt:
-            engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
+            engine = build()
             try:
                 run = folder.resume(engine) if folder is not None else Run()
                 if run.epoch < self.config.epochs:
@@ -114,7 +121,7 @@ class Trainer:
                 run.history.sampler, run.history.settings = repr(sampler), self.config.recipe()
                 model.history = run.history
                 with Bar(self.config.epochs, len(train), self.progress) as bar:
-                    _Session(self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt).go()
+                    _Session(self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt, build).go()
             finally:
                 del engine  # the optimizer's state makes room for what the model copies
                 model.settle()
@@ -122,15 +129,17 @@ class Trainer:
             raise KeyboardInterrupt(_farewell(run, folder))
         return run.history
 
-    def _check_valid(self, train: Interactions, valid: Interactions) -> None:
+    def _check_measure(self, train: Interactions, valid: Interactions | None) -> None:
         """Refuse what cannot be measured before the first epoch, not after it."""
         from vitalrank.evaluation.measuring import metric_names
         from vitalrank.evaluation.ranking import check_same_ids
 
+        metric_names(self.config.measure()[0])
+        if valid is None:
+            return
+        check_same_ids(train, valid, "valid")
         if len(valid) == 0:
             raise SettingError("the validation log is empty; hold out a larger share, or leave valid out.")
-        check_same_ids(train, valid, "valid")
-        metric_names(self.config.measure()[0])
 
     def _folder(self, model: Any, train: Interactions, sampler: Any, valid: Interactions | None) -> RunFolder | None:
         if self._checkpoint is None:
@@ -139,10 +148,21 @@ class Trainer:
             "log": train.fingerprint,
             "valid": None if valid is None else valid.fingerprint,
             "model": repr(model),
-            "sampler": repr(sampler),
+            "sampler": _ADDRESS.sub("", repr(sampler)),
             **self.config.recipe(),
         }
         return run_folder(self._checkpoint, identity, *self._every)
+
+
+def _checked_callbacks(callbacks: Any) -> tuple[Callback, ...]:
+    """Refuse one that would fail after the first epoch."""
+    if not isinstance(callbacks, Iterable):
+        raise SettingError(f"callbacks is {callbacks!r}; give a list of functions of a record and a model.")
+    listed = tuple(callbacks)
+    for callback in listed:
+        if not callable(callback):
+            raise SettingError(f"callbacks holds {callback!r}, which cannot be called with a record and a model.")
+    return listed
 
 
 def _refuse_keeping(resume: bool, epochs: int | None, seconds: float | None) -> None:
@@ -188,6 +208,7 @@ class _Session:
     run: Run
     bar: Bar
     interrupt: Interrupt
+    build: Callable[[], TrainingEngine]  # another engine, as at the start
     between_epochs: bool = True  # else the engine is ahead of the run: what it holds is of no epoch, or of a lost one
 
     def go(self) -> None:
@@ -197,10 +218,16 @@ class _Session:
             self.run.history.stopped = self._loop()
         finally:
             # A callback's error or a second Ctrl-C also leaves the best epoch in the model.
-            if self.folder is not None and self.between_epochs and self.run.epoch > max(before, self.folder.written):
-                self.folder.write(self.model, self.engine, self.run)
-            if self.run.best is not None:
-                self.engine.load(self.run.best)
+            try:
+                if (
+                    self.folder is not None
+                    and self.between_epochs
+                    and self.run.epoch > max(before, self.folder.written)
+                ):
+                    self.folder.write(self.model, self.engine, self.run)
+            finally:
+                if self.run.best is not None:
+                    self.engine.load(self.run.best)
 
     def _loop(self) -> str:
         while self.run.epoch < self.config.epochs:
@@ -224,12 +251,13 @@ class _Session:
             and (run.epoch - run.best_epoch) // self.config.valid_every >= patience
         )
 
-    def _epoch(self, epoch: int) -> Record:
+    def _rate(self, epoch: int) -> Callable[[float], float]:
+        """The learning rate by the share of an epoch that is done."""
         factor = SCHEDULES[self.config.schedule]
+        return lambda share: self.config.lr * factor((epoch - 1 + share) / self.config.epochs)
 
-        def rate(share: float) -> float:
-            return self.config.lr * factor((epoch - 1 + share) / self.config.epochs)
-
+    def _epoch(self, epoch: int) -> Record:
+        rate = self._rate(epoch)
         self.bar.epoch_begins(epoch)
         began = time.perf_counter()
         self.between_epochs = False
@@ -270,10 +298,23 @@ class _Session:
         sane = np.isfinite(loss) and totals.loss <= _DIVERGED * totals.start_loss
         if sane and self.engine.is_finite():
             return
+        self._go_back()
         raise TrainingError(
-            f"training diverged in epoch {epoch} (mean loss {loss:.4g}); lower lr (now {self.config.lr:g}) or raise "
-            f"reg. Last good state: {_kept(self.folder)}."
+            f"training diverged in epoch {epoch} (mean loss {loss:.4g}); lower lr (now {self.config.lr:g}) or choose "
+            f"another reg (now {self.config.reg:g}). Last good state: {_kept(self.folder)}."
         )
+
+    def _go_back(self) -> None:
+        """Keep the last good epoch: no step can be undone, but the way there from the last checkpoint is known."""
+        if self.folder is None or self.run.epoch <= self.folder.written:
+            return
+        self.engine = self.build()
+        done = self.folder.resume(self.engine).epoch
+        loss = None
+        for epoch in range(done + 1, self.run.epoch + 1):
+            loss = self.engine.run_epoch(epoch, self._rate(epoch), lambda totals: None).means()["loss"]
+        if loss == self.run.history[-1]["loss"]:  # a model that begins from modules of a caller's ends elsewhere
+            self.folder.write(self.model, self.engine, self.run)
 
 
 def _kept(folder: RunFolder | None) -> str:
