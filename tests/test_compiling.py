@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 from numba.extending import overload
 
-import vitalrank.kernels.rng  # noqa: F401  (loads what looks after the collector)
+import vitalrank.kernels.compiling  # noqa: F401  (looks after the collector)
 
 
 @pytest.mark.parametrize("chosen", [True, False])

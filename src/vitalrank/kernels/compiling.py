@@ -1,4 +1,4 @@
-"""What every kernel needs before it is compiled: a place to be kept in, and nothing collected meanwhile."""
+"""How kernels are compiled: the options they share, a place to be kept in, and nothing collected meanwhile."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from typing import Any
 from numba.core.event import Listener, register
 
 from vitalrank.kernels import caching
+
+# Kernels that allocate nothing need no reference counts; counting costs more than a draw.
+LEAN: Any = {"_nrt": False, "no_cfunc_wrapper": True}
+# What only other kernels call needs no way in from Python, which takes longer to compile than a short kernel; without
+# it, a call from Python would crash.
+INNER: Any = {**LEAN, "no_cpython_wrapper": True}
+# What Numba picks by the types of its arguments, to stand where it is called.
+PICKED: Any = {**INNER, "error_model": "numpy", "forceinline": True}
+# Sums may be reordered (so that they vectorise), but NaN and infinity keep their meaning.
+FAST = {"reassoc", "contract", "nsz"}
 
 
 class _Uncollected(Listener):

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-import vitalrank.kernels.compiling  # noqa: F401  (before any kernel)
+from vitalrank.kernels.compiling import LEAN
 
 # What a word is for; two purposes never share a counter.
 PROPOSE = 0
@@ -27,14 +27,6 @@ INITIAL = 5
 CLUSTER = 6
 DROP = 7
 STREAMS = 16  # stream = purpose + STREAMS * index of the negative among the k of a row
-
-# Kernels that allocate nothing need no reference counts; counting costs more than a draw.
-LEAN: Any = {"_nrt": False, "no_cfunc_wrapper": True}
-# What only other kernels call needs no way in from Python, which takes longer to compile than a short kernel; without
-# it, a call from Python would crash.
-INNER: Any = {**LEAN, "no_cpython_wrapper": True}
-# What Numba picks by the types of its arguments, to stand where it is called.
-PICKED: Any = {**INNER, "error_model": "numpy", "forceinline": True}
 
 LANES = 8  # blocks of one fill: as many as a wide vector register holds
 PAIRS = 2 * LANES  # a block of four words makes two pairs

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from vitalrank.kernels.compiling import FAST
 from vitalrank.kernels.cpu.parts import in_parts
-from vitalrank.kernels.cpu.proposing import FAST, PATIENCE, dot, is_full, is_seen
+from vitalrank.kernels.cpu.proposing import PATIENCE, dot, is_full, is_seen
 from vitalrank.kernels.rng import CLUSTER, PROPOSE, RESCUE, below, fine_unit, philox, unit
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from vitalrank.kernels.compiling import FAST, INNER, LEAN
 from vitalrank.kernels.cpu.machine import prefetch_row
 from vitalrank.kernels.cpu.parts import in_parts
 from vitalrank.kernels.cpu.proposing import (
-    FAST,
     PATIENCE,
     ask_for_sieve,
     ask_for_user,
@@ -25,7 +25,7 @@ from vitalrank.kernels.cpu.proposing import (
     sample,
 )  # fmt: skip
 from vitalrank.kernels.cpu.sieves import ask_for_word
-from vitalrank.kernels.rng import INNER, LEAN, PAIRS, PROPOSE, RANK, STREAMS, fine_unit, philox
+from vitalrank.kernels.rng import PAIRS, PROPOSE, RANK, STREAMS, fine_unit, philox
 
 _AHEAD = 8  # rows asked for before they are needed
 _ROWS = 64  # rows whose first words are made together

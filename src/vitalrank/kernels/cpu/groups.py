@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from vitalrank.kernels.rng import LEAN
+from vitalrank.kernels.compiling import LEAN
 
 
 class Groups(NamedTuple):

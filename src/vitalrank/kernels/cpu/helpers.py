@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from vitalrank.kernels.compiling import LEAN
 from vitalrank.kernels.cpu.machine import give_way, peek
-from vitalrank.kernels.rng import LEAN
 
 _LOOKS = 200_000  # before one sleeps: some 0.1 ms, longer than Python takes from one piece of work to the next
 _POLITE = 4096  # looks before another thread may have the core

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from vitalrank.kernels.compiling import LEAN
 from vitalrank.kernels.cpu.parts import in_parts
-from vitalrank.kernels.rng import INITIAL, LEAN, STREAMS, philox
+from vitalrank.kernels.rng import INITIAL, STREAMS, philox
 
 _UNIT = 2.0**-32
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from vitalrank.kernels.cpu.proposing import FAST
-from vitalrank.kernels.rng import PICKED
+from vitalrank.kernels.compiling import FAST, PICKED
 
 _MEAN_KEEP, _SQUARE_KEEP = 0.9, 0.999
 MEAN_TAKE = np.float32(1.0 - _MEAN_KEEP)

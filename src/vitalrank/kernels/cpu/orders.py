@@ -18,7 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from vitalrank.kernels.rng import LEAN, SHUFFLE, below, philox
+from vitalrank.kernels.compiling import LEAN
+from vitalrank.kernels.rng import SHUFFLE, below, philox
 
 ROUNDS = 6
 MIX_0 = np.uint32(0x7FEB352D)

@@ -16,9 +16,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from vitalrank.kernels.compiling import INNER
 from vitalrank.kernels.cpu.helpers import Task, helper_of
 from vitalrank.kernels.cpu.machine import add_one, give_way, peek
-from vitalrank.kernels.rng import INNER
 
 LEAST = 2048  # cost of a part that is worth a thread
 _ROWS = 64  # parts are cut at multiples of so many rows, so that threads seldom write to one cache line

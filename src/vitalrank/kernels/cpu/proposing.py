@@ -8,26 +8,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from vitalrank.kernels.compiling import FAST, INNER, LEAN
 from vitalrank.kernels.cpu.machine import lowest_bit, prefetch_line
 from vitalrank.kernels.cpu.sieves import ask_for_words, is_marked
 from vitalrank.kernels.cpu.vectors import judge_shots
-from vitalrank.kernels.rng import (
-    INNER,
-    LEAN,
-    PAIRS,
-    RESCUE,
-    STREAMS,
-    below,
-    fill,
-    fine_unit,
-    new_words,
-    philox,
-    unit,
-    word_pair,
-)
+from vitalrank.kernels.rng import PAIRS, RESCUE, STREAMS, below, fill, fine_unit, new_words, philox, unit, word_pair
 
-# Sums may be reordered (so that they vectorise), but NaN and infinity keep their meaning.
-FAST = {"reassoc", "contract", "nsz"}
 # Draws of seen items in a row before the law over what is open is worked out exactly, in O(items).
 PATIENCE = 64
 

@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit
 from numba.extending import overload
 
+from vitalrank.kernels.compiling import INNER, PICKED
 from vitalrank.kernels.cpu.moves import Optimizer
-from vitalrank.kernels.rng import INNER, PICKED
 from vitalrank.losses import LOSSES
 
 _HINGE = LOSSES["hinge"].code

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
+from vitalrank.kernels.compiling import FAST, LEAN
 from vitalrank.kernels.cpu.groups import group_places
 from vitalrank.kernels.cpu.moves import move_row
-from vitalrank.kernels.cpu.proposing import FAST
-from vitalrank.kernels.rng import LEAN
 
 _ROWS = 64  # rows of one unit of parallel work
 

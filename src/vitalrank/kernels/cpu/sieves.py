@@ -8,9 +8,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from vitalrank.kernels.compiling import LEAN
 from vitalrank.kernels.cpu.machine import prefetch_line
 from vitalrank.kernels.laws import SIEVE_HASH, SIEVE_SHARE, SIEVE_WORDS
-from vitalrank.kernels.rng import LEAN, below
+from vitalrank.kernels.rng import below
 from vitalrank.memory import large_zeros
 
 _ONE = np.uint64(1)

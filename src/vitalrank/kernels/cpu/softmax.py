@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from vitalrank.kernels.compiling import FAST
 from vitalrank.kernels.cpu.parts import in_parts
-from vitalrank.kernels.cpu.proposing import FAST, dot, is_full, is_seen
+from vitalrank.kernels.cpu.proposing import dot, is_full, is_seen
 from vitalrank.kernels.rng import PROPOSE, STREAMS, fine_unit, philox
 
 _ITEMS = 16  # of the pool in 0.1 us

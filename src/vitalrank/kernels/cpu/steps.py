@@ -12,14 +12,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from vitalrank.kernels.compiling import FAST, INNER, LEAN
 from vitalrank.kernels.cpu.groups import Groups, group_places, new_groups
 from vitalrank.kernels.cpu.machine import prefetch_line, prefetch_line_once
 from vitalrank.kernels.cpu.moves import move_row
 from vitalrank.kernels.cpu.orders import fill_rows
 from vitalrank.kernels.cpu.parts import in_parts, meet, share_of, threads_for, with_meetings
-from vitalrank.kernels.cpu.proposing import FAST
 from vitalrank.kernels.cpu.pulls import Rule, pull_row
-from vitalrank.kernels.rng import INNER, LEAN
 from vitalrank.losses import VANISHED
 
 _ROWS = 64  # rows worked on together: few enough to stay in the cache

@@ -8,20 +8,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from vitalrank.kernels.compiling import FAST, INNER, LEAN
 from vitalrank.kernels.cpu.machine import prefetch_row
 from vitalrank.kernels.cpu.parts import in_parts
-from vitalrank.kernels.cpu.proposing import (
-    FAST,
-    KEPT,
-    PATIENCE,
-    Shots,
-    ask_for_sieve,
-    dot,
-    is_full,
-    place_of,
-    propose,
-)
-from vitalrank.kernels.rng import INNER, LANES, LEAN, PROPOSE
+from vitalrank.kernels.cpu.proposing import KEPT, PATIENCE, Shots, ask_for_sieve, dot, is_full, place_of, propose
+from vitalrank.kernels.rng import LANES, PROPOSE
 
 _AHEAD = 6  # rows asked for before they are needed
 _FIRST = 2  # candidates a search begins with
