@@ -61,7 +61,7 @@ class CpuEngine(HostEngine):
     @property
     def items(self) -> Array:
         """The items' vectors, live."""  # (I, d)
-        return self._tables.items[:, 0]
+        return self._tables.items
 
     def values(self) -> dict[str, Array]:
         return {"users": self.users, "items": self.items}
@@ -159,9 +159,9 @@ def rule_of(config: TrainConfig, sampler: Any, bias: bool) -> Rule:
 def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int) -> Tables:
     """Tables at their initial values, with room for so many optimizer values per weight."""
     users = large_zeros((train.n_users, 1 + slots, dim + bias), np.float32)
-    items = large_zeros((train.n_items, 1, dim + bias), np.float32)
+    items = large_zeros((train.n_items, dim + bias), np.float32)
     fill_normal(users, dim, seed, 0, _DEVIATION)
-    fill_normal(items, dim, seed, 1, _DEVIATION)
+    fill_normal(items[:, None], dim, seed, 1, _DEVIATION)  # (I, 1, d), as the kernel is compiled for the users
     if bias:
         users[:, 0, dim] = 1.0
     return Tables(users, items, large_zeros((train.n_items, slots, dim + bias), np.float32))

@@ -74,7 +74,7 @@ class GpuEngine:
         host = new_tables(train, dim, bias, 0, self._config.seed)
         self._tables = Tables(
             torch.from_numpy(np.ascontiguousarray(host.users[:, 0])).to(device),
-            torch.from_numpy(np.ascontiguousarray(host.items[:, 0])).to(device),
+            torch.from_numpy(host.items).to(device),
             torch.zeros((train.n_users, slots, width), device=device),
             torch.zeros((train.n_items, slots, width), device=device),
         )

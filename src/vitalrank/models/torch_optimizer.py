@@ -90,8 +90,7 @@ def _as_rows(parameter: Tensor) -> tuple[int, int]:
 
 
 def _memory(parameter: Tensor) -> Array:
-    rows, width = _as_rows(parameter)
-    return parameter.detach().numpy().reshape(rows, 1, width)
+    return parameter.detach().numpy().reshape(_as_rows(parameter))
 
 
 def _scale(gradients: Iterable[Tensor], factor: float, clip: float | None) -> None:

@@ -22,11 +22,11 @@ _ROWS = 64  # rows of one unit of parallel work
 def move_touched(optimizer: Any, rate: Any, places: Any, pulls: Any, table: Any, state: Any, groups: Any) -> Any:
     """Move each row named in ``places`` (P,) once, by the sum of its ``pulls`` (P, d); returns the number of rows.
 
-    ``table`` is (R, 1, d), ``state`` (R, s, d). The sums are taken in the order of the places, so the result does
+    ``table`` is (R, d), ``state`` (R, s, d). The sums are taken in the order of the places, so the result does
     not depend on the number of threads. The rows moved are left in ``groups.rows``.
     """
     found = _group(places, groups)
-    width = table.shape[2]
+    width = table.shape[1]
     for chunk in prange((found + _ROWS - 1) // _ROWS):
         gradient = np.empty(width, np.float32)
         _move_groups(np.int64(chunk), found, gradient, optimizer, rate, pulls, table, state, groups)
@@ -52,7 +52,7 @@ def _group(places: Any, groups: Any) -> Any:
 def _move_groups(
     chunk: Any, found: Any, gradient: Any, optimizer: Any, rate: Any, pulls: Any, table: Any, state: Any, groups: Any
 ) -> None:
-    width = table.shape[2]
+    width = table.shape[1]
     for group in range(chunk * _ROWS, min((chunk + 1) * _ROWS, found)):
         gradient[:] = 0.0
         for place in range(groups.starts[group], groups.starts[group + 1]):
@@ -60,10 +60,10 @@ def _move_groups(
             for f in range(width):
                 gradient[f] += pulls[row, f]
         row = groups.rows[group]
-        move_row(optimizer, np.float32(rate), np.float32(0.0), gradient, table[row, 0], state[row])
+        move_row(optimizer, np.float32(rate), np.float32(0.0), gradient, table[row], state[row])
 
 
 @njit(cache=True, error_model="numpy", **LEAN)
 def _move_block(chunk: Any, count: Any, optimizer: Any, rate: Any, pulls: Any, table: Any, state: Any) -> None:
     for row in range(chunk * _ROWS, min((chunk + 1) * _ROWS, count)):
-        move_row(optimizer, np.float32(rate), np.float32(0.0), pulls[row], table[row, 0], state[row])
+        move_row(optimizer, np.float32(rate), np.float32(0.0), pulls[row], table[row], state[row])

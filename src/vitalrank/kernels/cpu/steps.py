@@ -18,6 +18,7 @@ from vitalrank.kernels.cpu.machine import prefetch_line, prefetch_line_once
 from vitalrank.kernels.cpu.moves import move_row
 from vitalrank.kernels.cpu.orders import fill_rows
 from vitalrank.kernels.cpu.parts import in_parts, meet, share_of, threads_for, with_meetings
+from vitalrank.kernels.cpu.proposing import dot
 from vitalrank.kernels.cpu.pulls import Rule, pull_row
 from vitalrank.losses import VANISHED
 
@@ -32,7 +33,7 @@ class Tables(NamedTuple):
     """What training moves. A user's values and optimizer state lie together; samplers read items, so they lie apart."""
 
     users: NDArray[np.float32]  # (U, 1 + s, d)
-    items: NDArray[np.float32]  # (I, 1, d)
+    items: NDArray[np.float32]  # (I, d)
     item_state: NDArray[np.float32]  # (I, s, d)
 
 
@@ -226,9 +227,9 @@ def _score_all(places: Any, ids: Any, batch: Any, items: Any, pulls: Any) -> Non
             _ask_for(items, batch.positives[ahead], width, False)
             _ask_for(items, max(ids[ahead, 0], 0), width, False)
         b = places[place]
-        pulls[b, 0] = _score(batch.queries, b, items, batch.positives[b])
+        pulls[b, 0] = dot(batch.queries, b, items, batch.positives[b])
         for c in range(ids.shape[1]):
-            pulls[b, 1 + c] = _score(batch.queries, b, items, max(ids[b, c], 0))
+            pulls[b, 1 + c] = dot(batch.queries, b, items, max(ids[b, c], 0))
 
 
 @njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
@@ -246,8 +247,7 @@ def _move_items(
             _add_item_gradient(groups.order[place], felt.pulls, batch.queries, gradient)
         decay = np.float32(rule.reg * (last - first))
         row = groups.rows[group]
-        values, state = tables.items[row, 0], tables.item_state[row]
-        move_row(rule.optimizer, np.float32(rate), decay, gradient, values, state)
+        move_row(rule.optimizer, np.float32(rate), decay, gradient, tables.items[row], tables.item_state[row])
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -277,25 +277,15 @@ def _group_items(batch: Any, ids: Any, groups: Any) -> Any:
 
 
 @njit(inline="always", cache=True, fastmath=FAST, **LEAN)
-def _score(queries: Any, b: Any, items: Any, item: Any) -> Any:
-    total = np.float32(0.0)
-    for f in range(queries.shape[1]):
-        total += queries[b, f] * items[item, 0, f]
-    return total
-
-
-@njit(inline="always", cache=True, fastmath=FAST, **LEAN)
 def _add(gradient: Any, pull: Any, table: Any, row: Any) -> None:
     for f in range(len(gradient)):
-        gradient[f] += pull * table[row, 0, f]
+        gradient[f] += pull * table[row, f]
 
 
 @njit(inline="always", cache=True, fastmath=FAST, **LEAN)
 def _add_item_gradient(place: Any, pulls: Any, queries: Any, gradient: Any) -> None:
     b = place // pulls.shape[1]
-    pull = pulls[b, place - b * pulls.shape[1]]
-    for f in range(len(gradient)):
-        gradient[f] += pull * queries[b, f]
+    _add(gradient, pulls[b, place - b * pulls.shape[1]], queries, b)
 
 
 @njit(cache=True, **INNER)
