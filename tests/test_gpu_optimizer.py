@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from vitalrank.kernels.cpu.moves import step_size
-from vitalrank.models.gpu_optimizer import GpuOptimizer, scale, summed_rows
+from vitalrank.kernels.cpu.moves import OPTIMIZERS
+from vitalrank.models.gpu_optimizer import MOVES, GpuOptimizer, scale, summed_rows
 from vitalrank.models.torch_optimizer import TableOptimizer
+from vitalrank.training.settings import OPTIMIZER_NAMES
 
 
 class Pair(torch.nn.Module):
@@ -26,18 +27,18 @@ def moved(kind, optimizer, clip):
     mover = kind(network, optimizer)
     rng = torch.Generator().manual_seed(1)
     touched = []
-    for step in range(1, 6):
+    for size in OPTIMIZERS[optimizer].step_sizes(lambda share: 0.05, positives=5, batch=1, done=0):
         for _ in range(2):
             ids = torch.randint(0, 9, (6,), generator=rng)
             (network.layer(network.table(ids)) * torch.randn(6, 3, generator=rng)).sum().backward()
-        rows = mover.move(torch.tensor([step_size(optimizer, 0.05, step)], dtype=torch.float32), 12, clip)
+        rows = mover.move(torch.tensor([size], dtype=torch.float32), 12, clip)
         touched.append({name: set(places.tolist()) for name, places in rows.items()})
         assert all(parameter.grad is None for parameter in network.parameters())
     return {name: value.detach() for name, value in network.named_parameters()}, touched
 
 
 @pytest.mark.parametrize("clip", [None, 0.2])
-@pytest.mark.parametrize("optimizer", ["adam", "adagrad", "sgd"])
+@pytest.mark.parametrize("optimizer", OPTIMIZER_NAMES)
 def test_it_moves_as_the_compiled_one_does(optimizer, clip):
     values, touched = moved(GpuOptimizer, optimizer, clip)
     expected, rows = moved(TableOptimizer, optimizer, clip)
@@ -45,6 +46,10 @@ def test_it_moves_as_the_compiled_one_does(optimizer, clip):
     assert not torch.allclose(values["table.weight"], Pair().table.weight, atol=1e-3)
     for name, value in expected.items():
         torch.testing.assert_close(values[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_every_optimizer_that_can_be_chosen_is_there_on_both_devices():
+    assert set(OPTIMIZER_NAMES) == OPTIMIZERS.keys() == MOVES.keys()
 
 
 def test_its_state_can_be_taken_back():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.initial import fill_normal
-from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
+from vitalrank.kernels.cpu.moves import OPTIMIZERS
 from vitalrank.kernels.cpu.orders import shuffled_order
 from vitalrank.kernels.cpu.pulls import Rule, SoftmaxRule
 from vitalrank.kernels.cpu.steps import Batch, Scratch, Tables, load_batch, new_scratch, take_step
@@ -47,9 +47,8 @@ class CpuEngine(HostEngine):
         self._arrays = Arrays()
         self._config = config
         self._loss = find_loss(config.loss)
-        optimizer = OPTIMIZERS[config.optimizer]
-        self._tables = new_tables(train, dim, bias, optimizer.slots, config.seed)
         self._rule = rule_of(config, self._sampler, bias)
+        self._tables = new_tables(train, dim, bias, self._rule.optimizer.slots, config.seed)
         self._batch = config.batch_of(len(train))
         self._buffers = _Buffers(train, min(self._batch, len(train)), dim + bias, self._sampler.needs_scores)
 
@@ -78,23 +77,23 @@ class CpuEngine(HostEngine):
         self._sampler.reset()
         size = len(self._train)
         order = shuffled_order(size, self._config.seed, epoch)
+        sizes = self._rule.optimizer.step_sizes(rate, size, self._batch, self.step)
         totals = Totals()
-        for start in range(0, size, self._batch):
+        for start, step_size in zip(range(0, size, self._batch), sizes, strict=True):
             batch = self._buffers.batch(min(self._batch, size - start))
             load_batch(order, start, self._train.users, self._train.items, self._tables, batch)
-            self._train_batch(batch, rate(start / size), totals)
+            self._train_batch(batch, step_size, totals)
             pulse(totals)
             if not math.isfinite(totals.loss):
                 break
         return totals
 
-    def _train_batch(self, batch: Batch, rate: float, totals: Totals) -> None:
+    def _train_batch(self, batch: Batch, step_size: float, totals: Totals) -> None:
         draw = self._draw(batch)
         self.step += 1
         ids, weights = np.ascontiguousarray(draw.ids, np.int64), np.ascontiguousarray(draw.weights, np.float32)
         scratch = self._buffers.scratch(ids.shape[1])
-        size = step_size(self._config.optimizer, rate, self.step)
-        loss, vanished, skipped = take_step(self._rule, size, ids, weights, batch, self._tables, *scratch)
+        loss, vanished, skipped = take_step(self._rule, step_size, ids, weights, batch, self._tables, *scratch)
         count = len(ids)
         totals.positives += count
         totals.skipped += skipped

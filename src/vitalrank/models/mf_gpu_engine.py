@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vitalrank.devices import enough_memory
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.cpu.moves import OPTIMIZERS, step_size
+from vitalrank.kernels.cpu.moves import OPTIMIZERS
 from vitalrank.kernels.cpu.pulls import Rule
 from vitalrank.kernels.gpu import Counter, new_counter
 from vitalrank.kernels.gpu.batches import Batch, Log, Now, load_batch, new_batch
@@ -70,7 +70,7 @@ class GpuEngine:
 
     def _place(self, train: Interactions, dim: int, bias: bool) -> None:
         device, size, width = self._device, len(train), dim + bias
-        slots = OPTIMIZERS[self._config.optimizer].slots
+        slots = self._rule.optimizer.slots
         host = new_tables(train, dim, bias, 0, self._config.seed)
         self._tables = Tables(
             torch.from_numpy(np.ascontiguousarray(host.users[:, 0])).to(device),
@@ -139,11 +139,7 @@ class GpuEngine:
         self._sampler.reset()
         size = len(self._train)
         write_order(self._order, size, self._config.seed, epoch)
-        shares = (number * self._stride / size for number in range(self._steps))
-        sizes = [
-            step_size(self._config.optimizer, rate(share), self.step + number + 1)
-            for number, share in enumerate(shares)
-        ]
+        sizes = self._rule.optimizer.step_sizes(rate, size, self._stride, self.step)
         self._now.rates.copy_(torch.tensor(sizes, dtype=torch.float32))
         self._now.cursor.copy_(torch.tensor([0, self.step]))
         self._run_steps(size // self._stride)

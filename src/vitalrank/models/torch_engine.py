@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vitalrank.devices import enough_memory
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.cpu.moves import step_size
+from vitalrank.kernels.cpu.moves import OPTIMIZERS
 from vitalrank.losses import VANISHED, find_loss
 from vitalrank.memory import kept_for_reuse
 from vitalrank.models.contexts import Histories
@@ -118,7 +118,8 @@ class TorchEngine:
     def run_epoch(self, epoch: int, rate: Callable[[float], float], pulse: Callable[[Totals], None]) -> Totals:
         self._sampler.reset()
         counts = self._feed.counts
-        self._feed.begin(self._config.seed, epoch, self._sizes(rate))
+        sizes = OPTIMIZERS[self._config.optimizer].step_sizes(rate, sum(counts), self._batch, self.step)
+        self._feed.begin(self._config.seed, epoch, sizes)
         if self._counter is not None:
             self._counter.step.fill_(self.step)
         totals = replace(self._left_out)
@@ -142,12 +143,6 @@ class TorchEngine:
         if self._sampler.counts is not None:
             self._sampler.counts.gather()
         return totals
-
-    def _sizes(self, rate: Callable[[float], float]) -> list[float]:
-        """The sizes of an epoch's steps."""
-        counts, optimizer = self._feed.counts, self._config.optimizer
-        shares = (number * self._batch / sum(counts) for number in range(len(counts)))
-        return [step_size(optimizer, rate(share), self.step + n) for n, share in enumerate(shares, start=1)]
 
     def _train_batch(self, count: int) -> None:
         """One step on the next positives, by the graph if there is one for so many."""

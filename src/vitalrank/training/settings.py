@@ -10,7 +10,8 @@ from vitalrank.checks import MOST_SEED, check_choice, check_count, check_number,
 from vitalrank.errors import SettingError
 from vitalrank.training.schedules import SCHEDULES
 
-OPTIMIZERS = ("adam", "adagrad", "sgd")
+# The keys of kernels.cpu.moves.OPTIMIZERS, which loads Numba: reading the defaults shall not.
+OPTIMIZER_NAMES = ("adam", "adagrad", "sgd")
 PRECISIONS = ("float32", "bfloat16")
 # These may differ when a run is resumed: they do not change what is computed.
 _FREE = ("epochs", "patience", "threads")
@@ -80,7 +81,7 @@ class TrainConfig:
 
         own_numbers(self)
         find_loss(self.loss)
-        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("optimizer", self.optimizer, OPTIMIZER_NAMES)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("schedule", self.schedule, SCHEDULES)
         for name in ("epochs", "negatives", "valid_every"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,21 @@ class Optimizer(NamedTuple):
     code: int
     slots: int
 
+    def step_size(self, rate: float, step: int) -> float:
+        """How far the ``step``-th step goes at a learning rate, counted from 1."""
+        return rate
+
+    def step_sizes(self, rate: Callable[[float], float], positives: int, batch: int, done: int) -> list[float]:
+        """The sizes of an epoch's steps, after ``done`` steps; ``rate`` is by the share of the epoch's positives done.
+
+        Examples
+        --------
+        >>> OPTIMIZERS["sgd"].step_sizes(lambda share: 1.0 - share, positives=8, batch=3, done=0)
+        [1.0, 0.625, 0.25]
+        """
+        starts = range(0, positives, batch)
+        return [self.step_size(rate(start / positives), step) for step, start in enumerate(starts, start=done + 1)]
+
 
 class Sgd(Optimizer):
     """The gradient, as it is."""
@@ -39,21 +55,18 @@ class Adagrad(Optimizer):
 class Adam(Optimizer):
     """By moving means of gradients and their squares: Kingma and Ba, ICLR 2015."""
 
+    def step_size(self, rate: float, step: int) -> float:
+        """Corrected for means that start at 0.
 
-OPTIMIZERS = {"sgd": Sgd(0, 0), "adagrad": Adagrad(1, 1), "adam": Adam(2, 2)}
+        Examples
+        --------
+        >>> round(OPTIMIZERS["adam"].step_size(0.1, step=1), 6)
+        0.031623
+        """
+        return rate * math.sqrt(1.0 - _SQUARE_KEEP**step) / (1.0 - _MEAN_KEEP**step)
 
 
-def step_size(optimizer: str, rate: float, step: int) -> float:
-    """The learning rate of the ``step``-th step, counted from 1: Adam's is corrected for moments that start at 0.
-
-    Examples
-    --------
-    >>> round(step_size("adam", 0.1, 1), 6), step_size("sgd", 0.1, 1)
-    (0.031623, 0.1)
-    """
-    if optimizer != "adam":
-        return rate
-    return rate * math.sqrt(1.0 - _SQUARE_KEEP**step) / (1.0 - _MEAN_KEEP**step)
+OPTIMIZERS: dict[str, Optimizer] = {"sgd": Sgd(0, 0), "adagrad": Adagrad(1, 1), "adam": Adam(2, 2)}
 
 
 def move_row(optimizer: Optimizer, rate: Any, decay: Any, gradient: Any, values: Any, state: Any) -> None:
