@@ -11,14 +11,12 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitalrank.kernels import rng
 from vitalrank.kernels.cpu.clustered import first_members
+from vitalrank.kernels.gpu.lanes import at
 from vitalrank.kernels.gpu.laws import Counter, Seen
-from vitalrank.kernels.gpu.proposing import PATIENCE, at, is_seen
-from vitalrank.kernels.gpu.words import fine_unit, place_of, unit, words
-
-PROPOSE = tl.constexpr(rng.PROPOSE)
-RESCUE = tl.constexpr(rng.RESCUE)
+from vitalrank.kernels.gpu.proposing import PATIENCE
+from vitalrank.kernels.gpu.seen import has_seen
+from vitalrank.kernels.gpu.words import PROPOSE, RESCUE, fine_unit, place_of, unit, words
 
 
 def cluster(
@@ -81,12 +79,6 @@ def _inside(members: tl.tensor, running: tl.tensor, start: tl.tensor, stop: tl.t
 
 
 @triton.jit
-def _seen_one(seen: tl.tensor, user: tl.tensor, item: tl.tensor) -> Any:
-    one = item + tl.arange(0, 1)
-    return tl.sum(is_seen(seen, user, one, one >= 0).to(tl.int32), axis=0) > 0
-
-
-@triton.jit
 def _open_inside(
     members: tl.tensor,
     weights: tl.tensor,
@@ -101,14 +93,14 @@ def _open_inside(
     p = start
     while p < stop:
         item = tl.load(members + p).to(tl.int64)
-        total += tl.where(_seen_one(seen, user, item), 0.0, tl.load(weights + item).to(tl.float64))
+        total += tl.where(has_seen(seen, user, item), 0.0, tl.load(weights + item).to(tl.float64))
         p += 1
     so_far = point * 0.0
     last = start * 0 - 1
     p = start
     while p < stop:
         item = tl.load(members + p).to(tl.int64)
-        free = _seen_one(seen, user, item) == 0
+        free = has_seen(seen, user, item) == 0
         before = so_far
         so_far += tl.where(free, tl.load(weights + item).to(tl.float64), 0.0)
         last = tl.where(free & ((last < 0) | (before <= point * total)), item, last)
@@ -169,11 +161,11 @@ def _draw_clustered(
             stop = at(end, c, C)
             picked = _inside(members, running, start, stop, fine_unit(high, low))
             turn = n * 0 + 1
-            taken = _seen_one(seen, user, picked)
+            taken = has_seen(seen, user, picked)
             while taken & (turn < PATIENCE):
                 _, high, low, _ = words(place, n * PATIENCE + turn, n * 0 + PROPOSE)
                 picked = _inside(members, running, start, stop, fine_unit(high, low))
-                taken = _seen_one(seen, user, picked)
+                taken = has_seen(seen, user, picked)
                 turn += 1
             if taken:
                 _, high, low, _ = words(place, n * PATIENCE, n * 0 + RESCUE)

@@ -6,23 +6,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels import rng
+from vitalrank.kernels.gpu.lanes import at, count
 from vitalrank.kernels.gpu.laws import Counter, Law, Seen
-from vitalrank.kernels.gpu.proposing import (
-    PATIENCE,
-    are_seen,
-    at,
-    count,
-    limit_items,
-    propose_turns,
-    rescue,
-    shape_of,
-)
-from vitalrank.kernels.gpu.words import fine_unit, pair, place_of, places_of, words
+from vitalrank.kernels.gpu.proposing import PATIENCE, limit_items, propose_turns, rescue, shape_of
+from vitalrank.kernels.gpu.seen import are_seen
+from vitalrank.kernels.gpu.words import PROPOSE, RANK, STREAMS, fine_unit, pair, place_of, places_of, words
 
-PROPOSE = tl.constexpr(rng.PROPOSE)
-RANK = tl.constexpr(rng.RANK)
-STREAMS = tl.constexpr(rng.STREAMS)
 _ONE_WARP = {"num_warps": 1}
 _LANES = 32
 

@@ -9,11 +9,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels import rng
 from vitalrank.kernels.gpu.laws import Counter
-from vitalrank.kernels.gpu.words import words
+from vitalrank.kernels.gpu.words import DROP, words
 
-DROP = tl.constexpr(rng.DROP)
 _QUADS, _WARPS = 512, 4
 
 

@@ -11,15 +11,13 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from vitalrank.kernels import rng
 from vitalrank.kernels.cpu import proposing as cpu
+from vitalrank.kernels.gpu.lanes import at, count, running_max
 from vitalrank.kernels.gpu.laws import Law
-from vitalrank.kernels.gpu.words import below, fine_unit, pair, unit, words
-from vitalrank.kernels.laws import SIEVE_HASH, SIEVE_SHARE, SIEVE_WORDS
+from vitalrank.kernels.gpu.seen import is_seen
+from vitalrank.kernels.gpu.words import RESCUE, below, fine_unit, pair, unit, words
 
 PATIENCE = tl.constexpr(cpu.PATIENCE)
-RESCUE = tl.constexpr(rng.RESCUE)
-WORDS, SHARE, HASH = tl.constexpr(SIEVE_WORDS), tl.constexpr(SIEVE_SHARE), tl.constexpr(SIEVE_HASH)
 _LEAST_TURNS = 32  # a turn for each lane of a warp
 
 
@@ -34,23 +32,6 @@ def shape_of(law: Law) -> dict[str, Any]:
 
 
 @triton.jit
-def count(flags: tl.tensor) -> Any:
-    """How many flags are set."""
-    return tl.sum(flags.to(tl.int32), axis=0)
-
-
-@triton.jit
-def _larger(left: tl.tensor, right: tl.tensor) -> Any:
-    return tl.maximum(left, right)
-
-
-@triton.jit
-def running_max(values: tl.tensor) -> Any:
-    """The largest value at or before each place."""  # (T,)
-    return tl.associative_scan(values, 0, _larger)
-
-
-@triton.jit
 def _heavier(
     begun: tl.tensor,
     weight: tl.tensor,
@@ -62,42 +43,6 @@ def _heavier(
     """Join two stretches of turns: the heaviest item since a proposal last began, the first of equals."""
     later = (begins > 0) | (weight_2 > weight)
     return begun | begins, tl.where(later, weight_2, weight), tl.where(later, item_2, item)
-
-
-@triton.jit
-def at(values: tl.tensor, place: tl.tensor, T: tl.constexpr) -> Any:
-    """The value at one place."""
-    return tl.sum(tl.where(tl.arange(0, T) == place, values, 0), axis=0)
-
-
-@triton.jit
-def is_seen(seen: tl.tensor, user: tl.tensor, items: tl.tensor, asked: tl.tensor) -> Any:
-    """Which of the items asked for one user has touched."""  # (T,)
-    return are_seen(seen, user + items.to(tl.int64) * 0, items, asked)
-
-
-@triton.jit
-def are_seen(seen: tl.tensor, users: tl.tensor, items: tl.tensor, asked: tl.tensor) -> Any:
-    """Which of the items asked for the users have touched, one each."""  # (T,)
-    place = tl.load(seen.indptr + users, mask=asked, other=0)
-    end = tl.load(seen.indptr + users + 1, mask=asked, other=0)
-    begin = place // SHARE + users * WORDS
-    bits = (end // SHARE + (users + 1) * WORDS - begin) * 64
-    hashed = items.to(tl.uint32) * HASH
-    bit = below(hashed, bits)
-    word = tl.load(seen.sieve + begin + (bit >> 6), mask=asked, other=0)
-    maybe = asked & (((word >> (bit & 63)) & (word >> (hashed & 63).to(tl.int64)) & 1) != 0)
-    if count(maybe) > 0:
-        size = tl.where(maybe, end - place, 0)
-        longest = tl.max(size, axis=0)
-        while longest > 1:  # a shorter row's search stands still once it is done
-            half = size >> 1
-            probe = tl.load(seen.items + place + half, mask=maybe, other=0)
-            place = tl.where(maybe & (probe <= items), place + half, place)
-            size -= half
-            longest -= longest >> 1
-        maybe = maybe & (tl.load(seen.items + place, mask=maybe, other=-1) == items)
-    return maybe
 
 
 @triton.jit

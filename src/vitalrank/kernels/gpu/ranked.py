@@ -10,15 +10,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels import rng
 from vitalrank.kernels.cpu import ranked as cpu
+from vitalrank.kernels.gpu.lanes import at
 from vitalrank.kernels.gpu.laws import Counter, Seen
-from vitalrank.kernels.gpu.proposing import PATIENCE, at, is_seen
-from vitalrank.kernels.gpu.words import fine_unit, place_of, unit, words
+from vitalrank.kernels.gpu.proposing import PATIENCE
+from vitalrank.kernels.gpu.seen import has_seen, is_seen, strike_seen
+from vitalrank.kernels.gpu.words import FACTOR, RESCUE, STREAMS, fine_unit, place_of, unit, words
 
-FACTOR = tl.constexpr(rng.FACTOR)
-RESCUE = tl.constexpr(rng.RESCUE)
-STREAMS = tl.constexpr(rng.STREAMS)
 FLOOR = tl.constexpr(cpu.FLOOR)
 _TILE = 128
 
@@ -54,17 +52,11 @@ def pick_open_rank(
     strike_seen(left, pool, seen, users)
     order = torch.sort(-left, dim=1, stable=True).indices  # seen items last
     points = torch.empty(ids.shape, dtype=torch.float64, device=ids.device)
-    _points[tuple(ids.shape)](counter, points, PURPOSE=rng.FACTOR, num_warps=1)
+    _points[tuple(ids.shape)](counter, points, num_warps=1)
     size = seen.open[users][:, None].to(torch.float64)  # (B, 1)
     cut = 1.0 - torch.exp(-size / scale)
     rank = torch.minimum((-scale * torch.log(1.0 - points * cut)), size - 1).clamp(min=0).to(torch.int64)
     ids.copy_(torch.where(size > 0, pool[order.gather(1, rank)], -1))
-
-
-def strike_seen(scores: Tensor, pool: Tensor, seen: Seen, users: Tensor) -> None:
-    """Set the scores of what each user has seen to -inf."""  # (B, m)
-    grid = len(scores), triton.cdiv(len(pool), _TILE)
-    _strike_seen[grid](scores, pool, seen, users, len(pool), T=_TILE, num_warps=1)
 
 
 @triton.jit
@@ -161,8 +153,7 @@ def _draw_ranked(
         f = tl.minimum(tl.sum((inside & (running <= unit(word))).to(tl.int32), axis=0), width - 1)
         r = tl.where(at(query, f, D) > 0, r, size - 1 - r)
         item = tl.load(order + f.to(tl.int64) * size + r).to(tl.int64)
-        items = item + tl.arange(0, 1)
-        if tl.sum(is_seen(seen, user, items, items >= 0).to(tl.int32), axis=0) == 0:
+        if has_seen(seen, user, item) == 0:
             found = item
         turn += 1
     if (found < 0) & (tl.load(seen.open + user) > 0):
@@ -172,19 +163,8 @@ def _draw_ranked(
 
 
 @triton.jit
-def _points(counter: tl.tensor, points: tl.tensor, PURPOSE: tl.constexpr) -> None:
+def _points(counter: tl.tensor, points: tl.tensor) -> None:
     b = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1)
-    high, low, _, _ = words(place_of(counter, b), c * 0, c * STREAMS + PURPOSE)
+    high, low, _, _ = words(place_of(counter, b), c * 0, c * STREAMS + FACTOR)
     tl.store(points + b * tl.num_programs(1) + c, fine_unit(high, low))
-
-
-@triton.jit
-def _strike_seen(
-    scores: tl.tensor, pool: tl.tensor, seen: tl.tensor, users: tl.tensor, size: tl.tensor, T: tl.constexpr
-) -> None:
-    b = tl.program_id(0).to(tl.int64)
-    p = tl.program_id(1) * T + tl.arange(0, T)
-    item = tl.load(pool + p, mask=p < size, other=0)
-    taken = is_seen(seen, tl.load(users + b).to(tl.int64), item, p < size)
-    tl.store(scores + b * size + p, p.to(tl.float32) * 0.0 - float("inf"), mask=taken)

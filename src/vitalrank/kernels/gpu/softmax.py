@@ -7,13 +7,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels import rng
 from vitalrank.kernels.gpu.laws import Counter, Seen
-from vitalrank.kernels.gpu.ranked import strike_seen
-from vitalrank.kernels.gpu.words import fine_unit, place_of, words
+from vitalrank.kernels.gpu.seen import strike_seen
+from vitalrank.kernels.gpu.words import PROPOSE, STREAMS, fine_unit, place_of, words
 
-PROPOSE = tl.constexpr(rng.PROPOSE)
-STREAMS = tl.constexpr(rng.STREAMS)
 _TILE = 256
 
 

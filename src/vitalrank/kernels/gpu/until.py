@@ -6,13 +6,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels import rng
+from vitalrank.kernels.gpu.lanes import count
 from vitalrank.kernels.gpu.laws import Counter, Law, Seen
-from vitalrank.kernels.gpu.proposing import count, propose_turns, shape_of
-from vitalrank.kernels.gpu.words import place_of
+from vitalrank.kernels.gpu.proposing import propose_turns, shape_of
+from vitalrank.kernels.gpu.words import PROPOSE, STREAMS, place_of
 
-PROPOSE = tl.constexpr(rng.PROPOSE)
-STREAMS = tl.constexpr(rng.STREAMS)
 # Columns of the candidates' vectors held at once: more leave room for fewer warps, which the longer walk of
 # RejectSampler feels sooner.
 _COLUMNS, _REJECT_COLUMNS = 32, 16

@@ -7,6 +7,15 @@ from typing import Any
 import triton
 import triton.language as tl
 
+from vitalrank.kernels import rng
+
+PROPOSE = tl.constexpr(rng.PROPOSE)
+RANK = tl.constexpr(rng.RANK)
+FACTOR = tl.constexpr(rng.FACTOR)
+RESCUE = tl.constexpr(rng.RESCUE)
+DROP = tl.constexpr(rng.DROP)
+STREAMS = tl.constexpr(rng.STREAMS)
+
 
 @triton.jit
 def place_of(counter: tl.tensor, b: tl.tensor) -> Any:
