@@ -15,7 +15,7 @@ from vitalrank.kernels.cpu.proposing import KEPT, PATIENCE, Shots, ask_for_sieve
 from vitalrank.kernels.rng import LANES, PROPOSE
 
 _AHEAD = 6  # rows asked for before they are needed
-_FIRST = 2  # candidates a search begins with
+_FIRST = 2  # candidates a search begins with; then twice as many each time, up to those asked for
 _SEARCHES = 3  # searches side by side
 
 
@@ -55,7 +55,7 @@ class Searches(NamedTuple):
     weights: NDArray[np.float32]  # (S, KEPT)
     accepted: NDArray[np.uint64]  # (S, 1)
     ahead: NDArray[np.int64]  # (S, _AHEAD) candidates drawn and not scored yet
-    waiting: NDArray[np.int64]  # (S,) how many
+    waiting: NDArray[np.int64]  # (S,) how many; how many to draw, once they are scored
     pair: NDArray[np.int64]  # (S,) which negative of which row is searched for; -1 for none
     turn: NDArray[np.int64]  # (S,)
     tries: NDArray[np.int64]  # (S,) K so far
@@ -95,6 +95,8 @@ def _search_all(
                 ids[b, c], tries[b, c], violated[b, c] = on.best[s], on.tries[s], found
                 on.pair[s] = -1
                 left -= 1
+            else:
+                on.waiting[s] *= 2
         if on.pair[s] < 0 and coming < last:
             b = coming // k
             c = coming - b * k
@@ -111,7 +113,7 @@ def _search_all(
             place = place_of(counter, b, PROPOSE, c)
             shots = Shots(on.words[s], on.hits[s], on.weights[s], on.accepted[s])
             turn = on.turn[s]
-            on.waiting[s] = min(min(2 * on.waiting[s], _AHEAD), kappa - on.tries[s])
+            on.waiting[s] = min(min(on.waiting[s], _AHEAD), kappa - on.tries[s])
             for x in range(on.waiting[s]):
                 item, turn = propose(law, seen, users[b], positives[b], shots, place, turn, PATIENCE)
                 on.ahead[s, x] = item
@@ -133,7 +135,7 @@ def _begin(on: Any, s: Any, pair: Any) -> None:
     on.tries[s] = 0
     on.best[s] = -1
     on.best_score[s] = -np.inf
-    on.waiting[s] = _FIRST // 2
+    on.waiting[s] = _FIRST
 
 
 @njit(inline="always", cache=True, fastmath=FAST, **LEAN)
