@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.interactions import Interactions
+from vitalrank.kernels.cpu.batches import Batch, load_batch
 from vitalrank.kernels.cpu.initial import fill_normal
 from vitalrank.kernels.cpu.moves import OPTIMIZERS
 from vitalrank.kernels.cpu.orders import shuffled_order
 from vitalrank.kernels.cpu.pulls import Rule, SoftmaxRule
-from vitalrank.kernels.cpu.steps import Batch, Scratch, Tables, load_batch, new_scratch, take_step
+from vitalrank.kernels.cpu.steps import Scratch, Tables, new_scratch, take_step
 from vitalrank.losses import find_loss
 from vitalrank.memory import large_zeros
 from vitalrank.samplers.arrays import Arrays
@@ -81,7 +82,7 @@ class CpuEngine(HostEngine):
         totals = Totals()
         for start, step_size in zip(range(0, size, self._batch), sizes, strict=True):
             batch = self._buffers.batch(min(self._batch, size - start))
-            load_batch(order, start, self._train.users, self._train.items, self._tables, batch)
+            load_batch(order, start, self._train.users, self._train.items, self._tables.users, batch)
             self._train_batch(batch, step_size, totals)
             pulse(totals)
             if not math.isfinite(totals.loss):

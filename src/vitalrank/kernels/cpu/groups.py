@@ -66,3 +66,31 @@ def group_places(groups: Any, places: Any) -> Any:
             groups.starts[group] -= 1
             groups.order[groups.starts[group]] = place
     return found
+
+
+@njit(inline="always", cache=True, **LEAN)
+def is_drawn(ids: Any, b: Any) -> Any:
+    """Whether the positive got any negative; without one it is left out of the step."""
+    for c in range(ids.shape[1]):  # noqa: SIM110  (Numba has no any over a generator)
+        if ids[b, c] >= 0:
+            return True
+    return False
+
+
+@njit(inline="always", cache=True, **LEAN)
+def group_users(batch: Any, ids: Any, groups: Any) -> Any:
+    """Group the positives of a batch by user; returns the number of groups."""
+    for b in range(len(ids)):
+        groups.touched[b] = batch.users[b] if is_drawn(ids, b) else -1
+    return group_places(groups, len(ids))
+
+
+@njit(inline="always", cache=True, **LEAN)
+def group_items(batch: Any, ids: Any, groups: Any) -> Any:
+    """Group the positives and negatives of a batch by item; returns the number of groups."""
+    width = ids.shape[1] + 1
+    for b in range(len(ids)):
+        groups.touched[b * width] = batch.positives[b] if is_drawn(ids, b) else -1
+        for c in range(ids.shape[1]):
+            groups.touched[b * width + 1 + c] = ids[b, c]
+    return group_places(groups, len(ids) * width)

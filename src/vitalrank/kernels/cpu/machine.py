@@ -10,7 +10,10 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_LINE = 64  # bytes
+from vitalrank.kernels.compiling import LEAN
+
+_LINE = 64  # bytes of a cache line
+_FLOAT = 4  # bytes
 _YIELD = "SwitchToThread" if os.name == "nt" else "sched_yield"
 
 
@@ -87,3 +90,17 @@ def prefetch_row(table: Any, row: Any) -> None:
     start = row * width
     for offset in range(0, width, _LINE):
         prefetch_line(table, start + offset)
+
+
+@njit(inline="always", cache=True, **LEAN)
+def prefetch_columns(table: Any, row: Any, columns: Any, is_last: Any) -> None:
+    """Start loading the first ``columns`` numbers of a row.
+
+    ``is_last``: it moves now and is not read soon again, so it shall not push the items' values out of the cache.
+    """
+    start = row * table.strides[0]
+    for offset in range(0, columns * _FLOAT, _LINE):
+        if is_last:
+            prefetch_line_once(table, start + offset)
+        else:
+            prefetch_line(table, start + offset)

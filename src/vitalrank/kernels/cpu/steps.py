@@ -1,4 +1,4 @@
-"""One training step of matrix factorization: load a batch, then move each row it touches once.
+"""One training step of matrix factorization: each row that a batch touches moves once.
 
 Gradients are taken at the values the batch began with and summed per row in a fixed order, so the result does not
 depend on the number of threads. Users move first; their old values stay in ``queries`` for the items.
@@ -13,11 +13,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from vitalrank.kernels.compiling import FAST, INNER, LEAN
-from vitalrank.kernels.cpu.groups import Groups, group_places, new_groups
-from vitalrank.kernels.cpu.machine import prefetch_line, prefetch_line_once
+from vitalrank.kernels.cpu.batches import Batch, copy_query
+from vitalrank.kernels.cpu.groups import Groups, group_items, group_users, is_drawn, new_groups
+from vitalrank.kernels.cpu.machine import prefetch_columns
 from vitalrank.kernels.cpu.moves import move_row
-from vitalrank.kernels.cpu.orders import fill_rows
-from vitalrank.kernels.cpu.parts import in_parts, meet, share_of, threads_for, with_meetings
+from vitalrank.kernels.cpu.parts import meet, share_of, threads_for, with_meetings
 from vitalrank.kernels.cpu.proposing import dot
 from vitalrank.kernels.cpu.pulls import Rule, pull_row
 from vitalrank.losses import VANISHED
@@ -25,8 +25,6 @@ from vitalrank.losses import VANISHED
 _ROWS = 64  # rows worked on together: few enough to stay in the cache
 _COST = 4  # of a positive, in units of 0.1 us
 _AHEAD = 4  # rows asked for before they are needed
-_LINE = 64  # bytes of a cache line
-_FLOAT = _INT = 4  # bytes
 
 
 class Tables(NamedTuple):
@@ -35,15 +33,6 @@ class Tables(NamedTuple):
     users: NDArray[np.float32]  # (U, 1 + s, d)
     items: NDArray[np.float32]  # (I, d)
     item_state: NDArray[np.float32]  # (I, s, d)
-
-
-class Batch(NamedTuple):
-    """Positives of one batch."""
-
-    users: NDArray[np.int32]  # (B,)
-    positives: NDArray[np.int32]  # (B,)
-    queries: NDArray[np.float32]  # (B, d) the users' values when the batch began
-    is_early: bool  # whether the queries are filled as the batch is loaded, for a sampler that reads them; else later
 
 
 class Felt(NamedTuple):
@@ -69,16 +58,6 @@ def new_scratch(n_users: int, n_items: int, size: int, negatives: int) -> Scratc
     pulls = np.zeros((size, 1 + negatives), np.float32)
     felt = Felt(pulls, np.zeros(size, np.float32), np.zeros(size, np.bool_))
     return felt, new_groups(n_users, size), new_groups(n_items, pulls.size)
-
-
-def load_batch(order: Any, start: int, log_users: Any, log_items: Any, tables: Tables, batch: Batch) -> None:
-    """Fill the batch that begins at position ``start`` of the order: users and positives, queries if they are early."""
-
-    def part(begin: int, end: int) -> None:
-        rows = np.empty(_ROWS, np.int64)
-        _load_rows(begin, end, rows, order, start, log_users, log_items, tables.users, batch)
-
-    in_parts(len(batch.users), part)
 
 
 def take_step(
@@ -116,9 +95,9 @@ def _take_part(
 ) -> None:  # fmt: skip
     """One thread's part of a step: threads meet in compiled code, where that takes no time."""
     if part == 0:
-        found[0] = _group_users(batch, ids, users)
+        found[0] = group_users(batch, ids, users)
     if part == parts - 1:
-        found[1] = _group_items(batch, ids, items)
+        found[1] = group_items(batch, ids, items)
     meet(arrived, parts)
     begin, end = share_of(found[0], part, parts)
     for first in range(begin, end, _ROWS):
@@ -136,53 +115,13 @@ def _take_part(
 
 
 @njit(inline="always", cache=True, **LEAN)
-def _ask_for(table: Any, row: Any, columns: Any, is_last: Any) -> None:
-    """Start loading the first ``columns`` numbers of a row.
-
-    ``is_last``: it moves now and is not read soon again, so it shall not push the items' values out of the cache.
-    """
-    start = row * table.strides[0]
-    for offset in range(0, columns * _FLOAT, _LINE):
-        if is_last:
-            prefetch_line_once(table, start + offset)
-        else:
-            prefetch_line(table, start + offset)
-
-
-@njit(nogil=True, cache=True, **LEAN)
-def _load_rows(
-    begin: Any, end: Any, rows: Any, order: Any, start: Any, log_users: Any, log_items: Any, table: Any, batch: Any
-) -> None:
-    for first in range(begin, end, _ROWS):
-        last = min(first + _ROWS, end)
-        fill_rows(order, start + first, rows[: last - first])
-        for b in range(first, last):
-            prefetch_line(log_users, rows[b - first] * _INT)
-            prefetch_line(log_items, rows[b - first] * _INT)
-        for b in range(first, last):
-            batch.users[b] = log_users[rows[b - first]]
-            batch.positives[b] = log_items[rows[b - first]]
-            if batch.is_early:
-                _ask_for(table, batch.users[b], table.shape[2], False)
-        if batch.is_early:
-            for b in range(first, last):
-                _copy_query(b, batch.users[b], table, batch.queries)
-
-
-@njit(inline="always", cache=True, **LEAN)
-def _copy_query(b: Any, user: Any, table: Any, queries: Any) -> None:
-    for f in range(queries.shape[1]):
-        queries[b, f] = table[user, 0, f]
-
-
-@njit(inline="always", cache=True, **LEAN)
 def _load_queries(first: Any, last: Any, end: Any, table: Any, queries: Any, groups: Any) -> None:
     """Fill the queries of some users as they are about to move: their rows come from memory once."""
     for group in range(first, last):
         if group + _AHEAD < end:
-            _ask_for(table, groups.rows[group + _AHEAD], table.shape[1] * table.shape[2], True)
+            prefetch_columns(table, groups.rows[group + _AHEAD], table.shape[1] * table.shape[2], True)
         for place in range(groups.starts[group], groups.starts[group + 1]):
-            _copy_query(groups.order[place], groups.rows[group], table, queries)
+            copy_query(groups.order[place], groups.rows[group], table, queries)
 
 
 @njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
@@ -193,7 +132,7 @@ def _move_users(
     width = batch.queries.shape[1]
     for group in range(first, last):
         if group + _AHEAD < end:
-            _ask_for(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width, True)
+            prefetch_columns(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width, True)
         gradient[:] = 0.0
         for place in range(groups.starts[group], groups.starts[group + 1]):
             b = groups.order[place]
@@ -224,8 +163,8 @@ def _score_all(places: Any, ids: Any, batch: Any, items: Any, pulls: Any) -> Non
     for place in range(len(places)):
         if place + _AHEAD < len(places):
             ahead = places[place + _AHEAD]
-            _ask_for(items, batch.positives[ahead], width, False)
-            _ask_for(items, max(ids[ahead, 0], 0), width, False)
+            prefetch_columns(items, batch.positives[ahead], width, False)
+            prefetch_columns(items, max(ids[ahead, 0], 0), width, False)
         b = places[place]
         pulls[b, 0] = dot(batch.queries, b, items, batch.positives[b])
         for c in range(ids.shape[1]):
@@ -239,8 +178,9 @@ def _move_items(
     width = batch.queries.shape[1]
     for group in range(begin, end):
         if group + 2 * _AHEAD < end:
-            _ask_for(tables.items, groups.rows[group + 2 * _AHEAD], width, False)
-            _ask_for(tables.item_state, groups.rows[group + 2 * _AHEAD], tables.item_state.shape[1] * width, True)
+            ahead = groups.rows[group + 2 * _AHEAD]
+            prefetch_columns(tables.items, ahead, width, False)
+            prefetch_columns(tables.item_state, ahead, tables.item_state.shape[1] * width, True)
         gradient[:] = 0.0
         first, last = groups.starts[group], groups.starts[group + 1]
         for place in range(first, last):
@@ -248,32 +188,6 @@ def _move_items(
         decay = np.float32(rule.reg * (last - first))
         row = groups.rows[group]
         move_row(rule.optimizer, np.float32(rate), decay, gradient, tables.items[row], tables.item_state[row])
-
-
-@njit(inline="always", cache=True, **LEAN)
-def _is_drawn(ids: Any, b: Any) -> Any:
-    """Whether the positive got any negative; without one it is left out of the step."""
-    for c in range(ids.shape[1]):  # noqa: SIM110  (Numba has no any over a generator)
-        if ids[b, c] >= 0:
-            return True
-    return False
-
-
-@njit(inline="always", cache=True, **LEAN)
-def _group_users(batch: Any, ids: Any, groups: Any) -> Any:
-    for b in range(len(ids)):
-        groups.touched[b] = batch.users[b] if _is_drawn(ids, b) else -1
-    return group_places(groups, len(ids))
-
-
-@njit(inline="always", cache=True, **LEAN)
-def _group_items(batch: Any, ids: Any, groups: Any) -> Any:
-    width = ids.shape[1] + 1
-    for b in range(len(ids)):
-        groups.touched[b * width] = batch.positives[b] if _is_drawn(ids, b) else -1
-        for c in range(ids.shape[1]):
-            groups.touched[b * width + 1 + c] = ids[b, c]
-    return group_places(groups, len(ids) * width)
 
 
 @njit(inline="always", cache=True, fastmath=FAST, **LEAN)
@@ -295,7 +209,7 @@ def _sum_up(ids: Any, felt: Any, sums: Any) -> None:
     Called from the step: a way in from Python takes longer to compile than the sums.
     """
     for b in range(len(ids)):
-        if _is_drawn(ids, b):
+        if is_drawn(ids, b):
             sums[0] += felt.losses[b]
             sums[1] += felt.vanished[b]
         else:
