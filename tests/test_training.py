@@ -90,11 +90,11 @@ class Sampler:
 
 @pytest.fixture
 def scripted_metric(monkeypatch):
-    """``evaluate`` gives these values, one after the other."""
+    """The model scores these values on valid, one after the other."""
 
     def script(*values):
         answers = iter(values)
-        monkeypatch.setattr("vitalrank.evaluation.evaluate", lambda *a, **k: {"ndcg@10": next(answers)})
+        monkeypatch.setattr("vitalrank.evaluation.value_of", lambda *a, **k: next(answers))
 
     return script
 

@@ -195,6 +195,20 @@ def _lengths(at: int | Sequence[int]) -> list[int]:
     return sorted(set(map(int, lengths)))
 
 
+def value_of(model: Recommender, held_out: Interactions, metric: str, threads: int | None = None) -> float:
+    """One metric, such as ``"ndcg@10"``, of a model on a held-out part.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> train, test = vr.Interactions.from_arrays([1, 1, 2, 2], [7, 8, 7, 8]).split_last(0.5)
+    >>> value_of(vr.MostPopular().fit(train), test, "hit_rate@1")
+    1.0
+    """
+    name, length = parts_of(metric)
+    return float(evaluate(model, held_out, at=length, metrics=(name,), threads=threads)[metric])
+
+
 def metric_names(metrics: str | Iterable[str] | None) -> list[str]:
     """The metrics of these names, all of them for None; SettingError for a name that there is not.
 

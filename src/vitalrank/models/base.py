@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from vitalrank import serving
 from vitalrank.checkpoint import Saved, write_folder
-from vitalrank.checks import parts_of
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.interactions import Interactions, check_rows
 from vitalrank.training.history import History
@@ -111,10 +110,9 @@ class Recommender(ABC):
 
     def score(self, held_out: Interactions, metric: str = "ndcg@10") -> float:
         """One number for a search over settings: see :func:`vitalrank.evaluate`."""
-        from vitalrank.evaluation import evaluate
+        from vitalrank.evaluation import value_of
 
-        name, length = parts_of(metric)
-        return float(evaluate(self, held_out, at=length, metrics=(name,))[metric])
+        return value_of(self, held_out, metric)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings, as scikit-learn asks for them; its ``clone`` gives an unfitted model of the same."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from vitalrank.checks import whole_below
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.laws import Law
 from vitalrank.samplers.arrays import Arrays, arrays_of
-from vitalrank.samplers.catalogue import pool_of, row_sums, seen_by
+from vitalrank.samplers.catalogue import pool_of, seen_by
 from vitalrank.samplers.counting import Counts
 from vitalrank.threads import limited
 
@@ -266,17 +266,3 @@ class BoundSampler(ABC):
         law, seen = arrays.hold(law), arrays.hold(self.seen)
         arrays.kernels.draw_candidates(law, seen, batch.counter, batch.users, batch.positives, 0, turns, ids)
         return ids
-
-    def _log_open_mass(self, weights: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Log of the weight of the pool that each user has not seen."""  # (U,)
-        inside = np.zeros(self.train.n_items, np.float64)
-        inside[self.pool] = weights[self.pool]
-        left = inside.sum() - row_sums(self.seen.indptr, inside[self.seen.items])
-        return np.log(np.where(self.seen.open > 0, np.maximum(left, 1e-300), 1.0))
-
-
-def log_share(log_weights: Any, log_open: Any, batch: Batch, ids: Any) -> Any:
-    """Log of each id's share of the weight that is open to its user; 0 where there was none to draw."""  # (B, k)
-    arrays = batch.arrays
-    share = arrays.hold(log_weights)[ids] - arrays.hold(log_open)[batch.users][:, None]
-    return arrays.xp.where(ids >= 0, arrays.cast(share, np.float32), 0.0)

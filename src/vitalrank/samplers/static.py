@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vitalrank.checks import check_beta, own_numbers
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share
-from vitalrank.samplers.catalogue import degree_weights, weighted_law
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
+from vitalrank.samplers.catalogue import degree_weights
+from vitalrank.samplers.weighing import BoundByWeight
 
 
 @dataclass(frozen=True)
@@ -70,20 +71,16 @@ class Uniform(Sampler):
         return BoundStatic
 
 
-class BoundStatic(BoundSampler):
+class BoundStatic(BoundByWeight):
     """One draw per negative from ``d^beta`` over the open items."""
 
     needs_scores = False
 
-    def __init__(self, settings: Any, *args: Any) -> None:
-        super().__init__(settings, *args)
-        self.weights = degree_weights(self.train, settings.beta)
-        self.law = weighted_law(self.weights, self.pool)
-        self._log_weights = np.log(self.weights)  # (n,)
-        self._log_open = self._log_open_mass(self.weights)  # (U,)
+    def _item_weights(self) -> NDArray[np.float32]:
+        return degree_weights(self.train, self.settings.beta)
 
     def _draw(self, batch: Batch) -> Draw:
         ids = self._candidates(self.law, batch, 1)[:, :, 0]  # (B, k)
         weights, tries = batch.arrays.drawn(ids, each=1)
-        log_q = log_share(self._log_weights, self._log_open, batch, ids) if batch.density else None
+        log_q = self._log_q(batch, ids) if batch.density else None
         return Draw(ids, weights, tries, log_q)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from vitalrank.checks import check_bool, check_choice, check_count, check_number, own_numbers
 from vitalrank.errors import SettingError
 from vitalrank.samplers.arrays import Arrays
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler, log_share
-from vitalrank.samplers.catalogue import weighted_law
+from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
 from vitalrank.samplers.renewing import Renewing, written_over
+from vitalrank.samplers.weighing import BoundByWeight
 
 _ROUNDS = 10  # of k-means
 
@@ -148,16 +148,16 @@ class PRIS(Sampler):
         return BoundClustered if self.clusters else BoundWeighted
 
 
-class BoundWeighted(BoundSampler):
+class BoundWeighted(BoundByWeight):
     """All candidates of a static proposal, weighted by the softmax of their scores."""
 
     def __init__(self, settings: Any, *args: Any) -> None:
         super().__init__(settings, *args)
         self.weights_flow = not settings.detach
-        self.weights = settings.proposal_weights(self.train.item_degree)
-        self.law = weighted_law(self.weights, self.pool)
-        self._log_weights = np.log(self.weights)  # (n,)
-        self._log_open = self._log_open_mass(self.weights)  # (U,)
+
+    def _item_weights(self) -> NDArray[np.float32]:
+        weights: NDArray[np.float32] = self.settings.proposal_weights(self.train.item_degree)
+        return weights
 
     def logits(self, scores: Any, log_q: Any) -> Any:
         return self.settings.logits(scores, log_q)
@@ -165,7 +165,7 @@ class BoundWeighted(BoundSampler):
     def _propose(self, batch: Batch) -> tuple[Any, Any]:
         """Candidates and the log of their proposal probability."""  # (B, C) each
         ids = self._candidates(self.law, batch, self.settings.candidates)[:, 0]
-        return ids, log_share(self._log_weights, self._log_open, batch, ids)
+        return ids, self._log_q(batch, ids)
 
     def _draw(self, batch: Batch) -> Draw:
         if batch.k != 1:

@@ -279,11 +279,10 @@ class _Session:
         last = epoch == self.config.epochs
         if self.valid is None or not (last or epoch % self.config.valid_every == 0):
             return {}
-        from vitalrank.evaluation import evaluate
+        from vitalrank.evaluation import value_of
 
-        name, length = self.config.measure()
-        result = evaluate(self.model, self.valid, at=length, metrics=(name,), threads=self.config.threads)
-        return {self.config.metric: float(result[self.config.metric])}
+        metric = self.config.metric
+        return {metric: value_of(self.model, self.valid, metric, self.config.threads)}
 
     def _keep_best(self, record: Record) -> None:
         value = record.get(self.config.metric)

@@ -14,7 +14,7 @@ from typing import Any
 
 from vitalrank.devices import taking_turns
 from vitalrank.errors import SettingError, StorageError, TrainingError
-from vitalrank.evaluation import evaluate
+from vitalrank.evaluation import value_of
 from vitalrank.interactions import Interactions
 from vitalrank.threads import serve_several
 from vitalrank.training import TrainConfig, Trainer
@@ -177,9 +177,7 @@ class _Run:
         model, sampler, config = plan.model(settings), plan.sampler(settings), plan.training(settings)
         if sampler is None:
             model.fit(self.search.train)
-            name, length = config.measure()
-            result = evaluate(model, self.search.valid, at=length, metrics=(name,), threads=config.threads)
-            self.best = float(result[config.metric])
+            self.best = value_of(model, self.search.valid, config.metric, config.threads)
             return "finished"
         trainer = Trainer(config, callbacks=[partial(self._epoch, config)], progress=False)
         try:

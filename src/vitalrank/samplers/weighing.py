@@ -1,0 +1,45 @@
+"""What samplers share that draw by one weight of each item."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.samplers.base import Batch, BoundSampler
+from vitalrank.samplers.catalogue import row_sums, weighted_law
+
+
+class BoundByWeight(BoundSampler):
+    """Draws an open item with a probability in proportion to its weight."""
+
+    def __init__(self, settings: Any, *args: Any) -> None:
+        super().__init__(settings, *args)
+        self.weights = self._item_weights()
+        self.law = weighted_law(self.weights, self.pool)
+
+    @abstractmethod
+    def _item_weights(self) -> NDArray[np.float32]: ...  # (n,)
+
+    def _log_q(self, batch: Batch, ids: Any) -> Any:
+        """Log of each id's share of the weight that is open to its user; 0 where there was none to draw."""  # (B, k)
+        arrays = batch.arrays
+        share = arrays.hold(self._log_weights)[ids] - arrays.hold(self._log_open)[batch.users][:, None]
+        return arrays.xp.where(ids >= 0, arrays.cast(share, np.float32), 0.0)
+
+    # Both when first asked for: training with Uniform never does.
+
+    @cached_property
+    def _log_weights(self) -> NDArray[np.float32]:
+        return np.log(self.weights)  # (n,)
+
+    @cached_property
+    def _log_open(self) -> NDArray[np.float64]:
+        """Log of the weight of the pool that each user has not seen."""  # (U,)
+        inside = np.zeros(self.train.n_items, np.float64)
+        inside[self.pool] = self.weights[self.pool]
+        left = inside.sum() - row_sums(self.seen.indptr, inside[self.seen.items])
+        return np.log(np.where(self.seen.open > 0, np.maximum(left, 1e-300), 1.0))
