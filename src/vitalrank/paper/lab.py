@@ -44,6 +44,7 @@ class Lab:
         for name in names:
             if names.count(name) > 1:
                 raise SettingError(f"two logs are called {name!r}, as their files are; rename one of them.")
+        self.store = replace(self.store, limit=self.settings.run_seconds)
 
     @cached_property
     def _began(self) -> float:

@@ -141,7 +141,7 @@ def _alone(queue: _Queue, store: Store, crew: Crew) -> bool:
             return False
         unit = queue.next()
         try:
-            queue.take_in(unit, perform(unit, store.folder, Watch(crew.run_seconds, crew.end), crew.threads))
+            queue.take_in(unit, _done(unit, store.folder, crew))
         except OutOfTimeError:
             return False
         except Exception as error:
@@ -177,9 +177,14 @@ def _together(queue: _Queue, store: Store, crew: Crew) -> bool:
 
 def _in_worker(unit: Unit, folder: Path, crew: Crew) -> Result:
     try:
-        return perform(unit, folder, Watch(crew.run_seconds, crew.end), crew.threads)
+        return _done(unit, folder, crew)
     finally:
         give_back(unit.device)
+
+
+def _done(unit: Unit, folder: Path, crew: Crew) -> Result:
+    result = perform(unit, folder, Watch(crew.run_seconds, crew.end), crew.threads)
+    return {**result, "workers": crew.workers}  # its seconds depend on them
 
 
 def _is_over(crew: Crew) -> bool:

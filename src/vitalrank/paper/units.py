@@ -132,16 +132,19 @@ class Kind:
     """How the units of a kind are trained, and what is told of them."""
 
     tell: Callable[[Trained], Result]
+    told: str = "value"  # what its result always has
     is_counted: bool = True  # the draws, for the imbalance values
     is_validated: bool = True  # the epoch is picked on valid; else all are trained
+    has_outcome: bool = False  # in a file of its own
 
 
 def perform(unit: Unit, folder: Path, watch: Watch, threads: int | None) -> Result:
-    """Do the work; a training that diverges is a result too."""
+    """Do the work; a training that diverges is a result too, and one that was cut knows at what limit."""
     try:
-        return KINDS[unit.kind].tell(_train(unit, folder, watch, threads))
+        result = KINDS[unit.kind].tell(_train(unit, folder, watch, threads))
     except TrainingError as error:
         return {"error": str(error), "value": None}
+    return {**result, "cut": True, "limit": watch.limit} if watch.is_cut else result
 
 
 def _train(unit: Unit, folder: Path, watch: Watch, threads: int | None) -> Trained:
@@ -168,8 +171,13 @@ def _on_valid(run: Trained) -> Result:
 def _on_test(run: Trained) -> Result:
     """What it scores on test too; user by user, in a file of its own."""
     outcome = run.job.measure(run.model, run.unit.entry, run.unit.seed, run.seconds, show=False)
-    write_outcome(_slim(outcome), run.folder / f"{run.unit.key}.outcome.json")
+    write_outcome(_slim(outcome), outcome_file(run.folder, run.unit))
     return {**_on_valid(run), "metrics": outcome.metrics}
+
+
+def outcome_file(folder: Path, unit: Unit) -> Path:
+    """Where the outcome of a unit is kept."""
+    return folder / f"{unit.key}.outcome.json"
 
 
 def _slim(outcome: Outcome) -> Outcome:
@@ -207,9 +215,9 @@ def _times(run: Trained) -> Result:
 KINDS = {
     "trial": Kind(_on_valid, is_counted=False),
     "runoff": Kind(_on_valid, is_counted=False),
-    "final": Kind(_on_test),
-    "sized": Kind(_on_test),
-    "long": Kind(_tries, is_validated=False),
-    "picture": Kind(_plane, is_counted=False),
-    "timed": Kind(_times, is_counted=False, is_validated=False),
+    "final": Kind(_on_test, has_outcome=True),
+    "sized": Kind(_on_test, has_outcome=True),
+    "long": Kind(_tries, told="records", is_validated=False),
+    "picture": Kind(_plane, told="points", is_counted=False),
+    "timed": Kind(_times, told="seconds", is_counted=False, is_validated=False),
 }
