@@ -14,10 +14,10 @@ from vitalrank.cli import app, paper
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.costs import _variations
-from vitalrank.paper.known import read_known
+from vitalrank.paper.known import known_for, read_known
 from vitalrank.paper.lab import Lab
 from vitalrank.paper.registry import find_experiments
-from vitalrank.paper.running import run_paper
+from vitalrank.paper.running import facts_of, run_paper
 from vitalrank.paper.searching import Search
 from vitalrank.paper.store import Store
 from vitalrank.tuning.results import Settings
@@ -88,6 +88,25 @@ def test_the_runs_are_repeated_without_the_search(study, source, tmp_path):
         assert rows[0]["metrics"] == rows[1]["metrics"]
         assert rows[1]["trials"] == 0
     assert "were taken from it" in (tmp_path / "index.md").read_text()
+
+
+def test_what_is_taken_is_told_and_the_rest_is_searched(study, source, tmp_path):
+    known = {place: found for place, found in read_known(study[1]).items() if place[1] == "uni"}
+    lab = Lab([source], TINY, Store(tmp_path / "units"), NAMES, known={**known, ("else", "dns"): Settings()})
+    facts = facts_of(lab, "")
+    assert (facts["searched"], facts["taken"]) == (False, {source.name: ["uni"]})
+    run_paper(find_experiments("table2"), lab, tmp_path)
+    assert f"were taken from it** for Uni on {source.name}, not searched again" in (tmp_path / "index.md").read_text()
+    elsewhere = replace(lab, known={("else", "dns"): Settings()})
+    assert facts_of(elsewhere, "")["searched"] is True
+
+
+def test_a_table_of_other_logs_is_refused(study, source):
+    assert known_for(study[1], [source.name, "b"], ("uni",)).keys() == {(source.name, "uni")}
+    with pytest.raises(SettingError, match=rf"for {source.name}, not for mine; .* leave --tuned out"):
+        known_for(study[1], ["mine"], NAMES)
+    with pytest.raises(SettingError, match="for no log, not for"):
+        known_for(study[1], [source.name], ("vins",))
 
 
 def test_the_command_takes_a_table(study, source, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from dataclasses import replace
@@ -15,7 +16,7 @@ import vitalrank as vr
 from test_paper import TINY, source_in
 from vitalrank.cli import app, paper
 from vitalrank.datasets import write_log
-from vitalrank.errors import SettingError
+from vitalrank.errors import SettingError, StorageError
 from vitalrank.paper.checks import Finding
 from vitalrank.paper.claims import CLAIMS, STANDING, verdict
 from vitalrank.paper.contenders import CONTENDERS
@@ -275,7 +276,7 @@ def test_the_command_writes_a_figure_to_a_new_folder(command, source, tmp_path):
     assert done.exit_code == 0, done.exception
     assert {"figure2.json", "figure2.svg", "index.md"} <= set(json.loads(done.stdout)["files"])
     facts = json.loads((out / "figure2.json").read_text())["facts"]
-    assert facts["command"] == "vitalrank paper figure2 --data little.parquet"
+    assert facts["command"] == "vitalrank paper figure2 --data little.parquet --min-user 2 --min-item 2"
 
 
 @pytest.mark.parametrize(("seconds", "finished"), [(0, False), (600, True)])
@@ -291,8 +292,9 @@ def test_the_command_says_what_is_left_undone(command, source, tmp_path, seconds
 def test_the_command_it_tells_has_what_changes_results():
     study = StudySettings.quick(seeds=3, workers=9, trial_epochs=4)
     logs, tuned = [Path("far/away/a.tsv"), Path("b.tsv")], Path("far/away/table2.json")
-    told = paper._command("all", logs, "uni,vins", {"tuned": tuned, "earlier": None}, True, study)
-    what = "--data a.tsv --data b.tsv --quick --contenders uni,vins --tuned table2.json"
+    chosen = {"min_user": 0, "min_item": None, "contenders": "uni,vins", "tuned": tuned, "earlier": None}
+    told = paper._command("all", logs, chosen, True, study)
+    what = "--data a.tsv --data b.tsv --quick --min-user 0 --contenders uni,vins --tuned table2.json"
     assert told == f"vitalrank paper all {what} --seeds 3 --set trial_epochs=4"
 
 
@@ -301,6 +303,16 @@ def test_the_command_it_tells_has_what_changes_results():
     [
         (["table9"], "table9"),
         (["table1", "--contenders", "uni,magic"], "magic"),
+        (["table1", "--contenders", ""], "no name"),
+        (["table1", "--contenders", " ,"], "no name"),
+        (["table3", "--contenders", "uni,dns"], "it needs lfm-w or vins."),
+        (["table4", "--contenders", "itemknn"], "it needs uni, pop,"),
+        (["table5", "--contenders", "uni"], "it needs lfm-w or vins."),
+        (["figure3", "--contenders", "dns"], "it needs uni or vins."),
+        (["figure5", "--contenders", "sa,itemknn"], "it needs uni, pop,"),
+        (["figure7", "--contenders", "pop"], "it needs uni, dns, lfm-w or vins."),
+        (["variations", "--contenders", "uni"], "it needs vins."),
+        (["table1", "b.tsv"], "--data b.tsv"),
         (["table1", "--set", "size=3"], "size"),
         (["table1", "--protocol", "best"], "best"),
         (["table1", "--set", "device=tpu"], "tpu"),
@@ -311,6 +323,42 @@ def test_mistakes_are_told(command, source, tmp_path, arguments, word):
     done = command(*arguments, "--data", source.path, "--out", tmp_path)
     assert isinstance(done.exception, SettingError)
     assert word in str(done.exception)
+
+
+DAMAGED = [
+    "[]", "{}", '{"title": "", "logs": {}, "facts": {}}', '{"title": "", "logs": [], "facts": {}}', "nonsense",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_damaged_data_beside_are_named_before_anything_is_run(command, source, tmp_path, text, monkeypatch):
+    monkeypatch.setattr("vitalrank.paper.running.facts_of", None)  # never reached
+    (tmp_path / "table1.json").write_text(text)
+    done = command("figure2", "--data", source.path, "--out", tmp_path)
+    assert isinstance(done.exception, StorageError)
+    assert re.search(r"table1\.json: not the data of table1 .* remove it and run table1 again", str(done.exception))
+
+
+def test_damaged_data_are_made_anew(command, source, tmp_path):
+    (tmp_path / "table1.json").write_text("{}")
+    assert command("table1", "--data", source.path, "--out", tmp_path, "--min-user", 2).exit_code == 0
+
+
+@pytest.mark.parametrize("option", ["--out", "--work"])
+def test_a_folder_that_cannot_be_written_is_told_before_training(command, source, tmp_path, option, monkeypatch):
+    monkeypatch.setattr("vitalrank.paper.scheduling.perform", None)  # never reached
+    (tmp_path / "file").write_text("")
+    places = {"--out": tmp_path / "out", "--work": tmp_path / "work", option: tmp_path / "file" / "below"}
+    words = [word for pair in places.items() for word in pair]
+    done = command("table2", "--data", source.path, "--contenders", "itemknn", *words)
+    assert isinstance(done.exception, StorageError)
+    assert "cannot be written" in str(done.exception)
+
+
+def test_all_leaves_out_what_would_be_empty():
+    names = {experiment.name for experiment in find_experiments("all", ("uni",))}
+    assert "figure3" in names
+    assert not names & {"table3", "table5", "variations"}
 
 
 def test_the_best_trials_meet_again_and_the_best_mean_wins(tmp_path, source):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def paper(
+    ctx: typer.Context,
     name: Annotated[
         str,
         typer.Argument(
@@ -66,7 +67,7 @@ def paper(
     on where it was stopped.
     """
     from vitalrank.cli.choices import print_json
-    from vitalrank.paper.known import read_known
+    from vitalrank.paper.known import known_for
     from vitalrank.paper.lab import Lab
     from vitalrank.paper.logs import Source
     from vitalrank.paper.registry import find_experiments
@@ -78,14 +79,18 @@ def paper(
         "protocol": protocol, "workers": workers, "timed_workers": timed_workers, "budget_seconds": budget_seconds,
         "run_seconds": run_seconds, "device": device,
     }  # fmt: skip
-    experiments = find_experiments(name)
+    _refuse_more(ctx.args)
+    names = _contenders(contenders)
+    experiments = find_experiments(name, names if earlier is None else None)  # an earlier study may have who lacks
     sources = [replace(Source.of(path, min_user, min_item), path=str(_file(path))) for path in data]
     study = _study(quick, {key: value for key, value in given.items() if value is not None}, settings or [])
-    names = _contenders(contenders)
-    known = {} if tuned is None else read_known(tuned, names)
+    known = {} if tuned is None else known_for(tuned, [source.name for source in sources], names)
     with _follower(quiet=json) as tell:
         lab = Lab(sources, study, Store(work or out / "units"), names, tell, known)
-        command = _command(name, data, contenders, {"tuned": tuned, "earlier": earlier}, quick, study)
+        chosen = {
+            "min_user": min_user, "min_item": min_item, "contenders": contenders, "tuned": tuned, "earlier": earlier,
+        }  # fmt: skip
+        command = _command(name, data, chosen, quick, study)
         files, is_finished = run_paper(experiments, lab, out, command, earlier)
     if json:
         print_json({"out": str(out), "files": [path.name for path in files], "finished": is_finished})
@@ -93,6 +98,15 @@ def paper(
         typer.echo(f"{len(files)} files in {out}; start with {out / 'index.md'}.")
     if not is_finished:
         typer.echo("Not finished: time ran out or a run failed. The same command again goes on from here.", err=True)
+
+
+def _refuse_more(words: list[str]) -> None:
+    """A second log behind --data is the likely mistake."""
+    from vitalrank.errors import SettingError
+
+    if words:
+        more = " ".join(f"--data {word}" for word in words)
+        raise SettingError(f"unexpected {' '.join(words)}; each log has a --data of its own: {more}.")
 
 
 def _file(place: Path) -> Path:
@@ -138,15 +152,15 @@ def _contenders(names: str | None) -> tuple[str, ...]:
     if names is None:
         return tuple(CONTENDERS)
     chosen = tuple(name.strip() for name in names.split(",") if name.strip())
+    if not chosen:
+        raise SettingError(f"--contenders {names!r}: no name in it; choose from {', '.join(CONTENDERS)}.")
     for name in chosen:
         if name not in CONTENDERS:
             raise SettingError(f"unknown contender {name!r}; choose from {', '.join(CONTENDERS)}.")
     return chosen
 
 
-def _command(
-    name: str, data: list[Path], contenders: str | None, taken: dict[str, Path | None], quick: bool, study: Any
-) -> str:
+def _command(name: str, data: list[Path], chosen: dict[str, Any], quick: bool, study: Any) -> str:
     """What repeats the study, without places on this machine or its size."""
     from dataclasses import asdict
 
@@ -155,9 +169,8 @@ def _command(
     usual = asdict(StudySettings.quick() if quick else StudySettings())
     changed = {key: value for key, value in asdict(study).items() if key not in MACHINE and value != usual[key]}
     parts = [f"vitalrank paper {name}", *(f"--data {path.name}" for path in data), *(["--quick"] if quick else [])]
-    parts += [f"--contenders {contenders}"] if contenders else []
-    parts += [f"--{option} {path.name}" for option, path in taken.items() if path]
-    return " ".join([*parts, *(_written(key, value) for key, value in changed.items())])
+    given = {key: getattr(value, "name", value) for key, value in chosen.items() if value is not None}
+    return " ".join([*parts, *(_written(key, value) for key, value in {**given, **changed}.items())])
 
 
 def _written(key: str, value: Any) -> str:
@@ -188,4 +201,4 @@ def _follower(quiet: bool) -> Iterator[Callable[[Unit, Result, int], None] | Non
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    app.command()(paper)
+    app.command(context_settings={"allow_extra_args": True})(paper)  # to say what is wrong with them

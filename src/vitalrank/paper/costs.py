@@ -14,11 +14,12 @@ from vitalrank.paper.lab import Lab
 from vitalrank.paper.logs import Source
 from vitalrank.paper.quality import SEARCHERS
 from vitalrank.paper.scheduling import Goal
-from vitalrank.paper.units import Unit
+from vitalrank.paper.units import Result, Unit
 
 BUFFERS = (8, 16, 32, 64, 128, 1024)
 MODELS = tuple(MODEL_LABELS)
 MODEL_SAMPLERS = ("uni", "dns", "lfm-w", "vins")
+TIMED = tuple(name for name, contender in CONTENDERS.items() if contender.sampler is not None)
 TIMED_SEED = 0
 
 
@@ -32,21 +33,25 @@ def timed_goals(lab: Lab) -> list[Goal]:
 
 
 def _timed_units(lab: Lab, source: Source) -> Iterator[tuple[Contender, Unit]]:
-    for contender in lab.chosen:
-        unit = lab.varied("timed", source, contender, TIMED_SEED) if contender.sampler is not None else None
+    for name in lab.among(TIMED):
+        unit = lab.varied("timed", source, CONTENDERS[name], TIMED_SEED)
         if unit is not None:
-            yield contender, unit
+            yield CONTENDERS[name], unit
 
 
 def seconds_per_epoch(lab: Lab, source: Source) -> Data:
     """Table 4: seconds of an epoch, and how many times Uniform's they are."""
     rows: Data = {}
     for contender, unit in _timed_units(lab, source):
-        told = (lab.store.read(unit) or {}).get("seconds") or []
+        result = lab.store.read(unit) or {}
+        told = result.get("seconds") or []
         if told:
             # The first epoch also warms caches.
             seconds = float(np.mean(told[1:] or told))
-            rows[contender.name] = {"label": contender.label, "beyond": contender.beyond, "seconds": seconds}
+            rows[contender.name] = {
+                "label": contender.label, "beyond": contender.beyond, "seconds": seconds,
+                "workers": result.get("workers", lab.settings.timed_workers),
+            }  # fmt: skip
     base = rows.get("uni")
     for row in rows.values():
         row["relative"] = row["seconds"] / base["seconds"] if base else None
@@ -54,8 +59,14 @@ def seconds_per_epoch(lab: Lab, source: Source) -> Data:
 
 
 def how_timed(lab: Lab) -> Data:
-    """Runs side by side, and the epochs of each."""
+    """Runs side by side, as they are now, and the epochs of each."""
     return {"workers": lab.settings.timed_workers, "epochs": lab.settings.timed_epochs}
+
+
+def _beside(results: Sequence[Result]) -> Data:
+    """The most runs that were side by side with these, themselves counted; nothing where that is not known."""
+    known = [result["workers"] for result in results if "workers" in result]
+    return {"workers": max(known)} if known else {}
 
 
 def _seconds_of_epochs(runs: Sequence[Outcome]) -> Data | None:
@@ -129,12 +140,14 @@ def by_model(lab: Lab, source: Source) -> Data:
     found: Data = {model: {} for model in MODELS}
     for model, name, contender in _with_models(lab):
         runs = lab.outcomes(source, contender)
+        results = [lab.store.read(unit) or {} for unit in lab.finals(source, contender)]
         if runs:
             found[model][name] = {
                 "label": contender.label,
                 "seconds": _seconds_of_epochs(runs),
                 "training_seconds": mean_and_spread([run.seconds for run in runs]),
                 **_quality(runs),
+                **_beside(results),
             }
     return found
 

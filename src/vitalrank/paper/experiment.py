@@ -34,6 +34,7 @@ class Experiment:
 
     ``plan`` names the runs it rests on, ``timed`` those that must run with little beside them; ``of_log`` makes the
     data of what is finished on a log, ``shared`` what holds for all logs; ``markdown`` and ``draw`` show the data.
+    ``needs`` names those contenders without any of which there is nothing to show.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Experiment:
     plan: Callable[[Lab], list[Goal]] = nothing
     timed: Callable[[Lab], list[Goal]] = nothing
     shared: Callable[[Lab], Data] = nothing_shared
+    needs: Sequence[str] = ()  # contenders, one of which must take part
 
     def collect(self, lab: Lab) -> Data:
         """The data of every log."""

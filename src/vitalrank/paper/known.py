@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from vitalrank.errors import StorageError
+from vitalrank.errors import SettingError, StorageError
 from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.searching import Search
 from vitalrank.tuning.results import Settings
@@ -39,6 +39,25 @@ def read_known(path: Path, names: Collection[str] = tuple(CONTENDERS)) -> Known:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
         raise StorageError(f"{path}: not the table2.json of a study of this version ({why}).") from error
+
+
+def known_for(path: Path, logs: Collection[str], names: Collection[str]) -> Known:
+    """Those of the settings in ``path`` that are of these logs and contenders.
+
+    Raises
+    ------
+    SettingError
+        If there are none: the study would search all of them, and say that it did not.
+    """
+    found = read_known(path, names)
+    known = {place: settings for place, settings in found.items() if place[0] in logs}
+    if not known:
+        there = ", ".join(dict.fromkeys(log for log, _ in found)) or "no log"
+        raise SettingError(
+            f"--tuned {path}: it has settings of these contenders for {there}, not for {', '.join(logs)}; "
+            "name the log's file as it was named there, or leave --tuned out."
+        )
+    return known
 
 
 def _settings(name: str, values: Mapping[str, Any]) -> Settings:

@@ -212,11 +212,20 @@ def seconds_per_epoch(data: Data) -> str:
         if any(cell != GAP for cell in cells[::2]):
             rows.append([CONTENDERS[name].label, *cells])
     header = ["sampler", *(text for log in data["logs"] for text in (f"{log}, seconds", "paper"))]
+    beside = " or ".join(map(str, _workers(data["logs"]) or [data["workers"]]))
     note = (
-        f"Seconds: mean of the first {data['epochs']} epochs but one, {data['workers']} run(s) side by side, with "
+        f"Seconds: mean of the first {data['epochs']} epochs but one, {beside} run(s) side by side, with "
         "tuned settings. A multiple is of Uniform's seconds in the same study."
     )
     return f"{pipe_table(header, rows)}\n\n{note}"
+
+
+def _workers(found: Any) -> list[int]:
+    """How many runs were side by side with those of this study, where that is known."""
+    if not isinstance(found, dict) or found.get("earlier"):
+        return []
+    own = {found["workers"]} if "seconds" in found and "workers" in found else set()
+    return sorted(own.union(*map(_workers, found.values())))
 
 
 def by_buffer(data: Data) -> str:
@@ -243,6 +252,18 @@ def by_model(data: Data) -> str:
                     spread_text(found["f1@10"]), spread_text(found["ndcg@10"]),
                 ])  # fmt: skip
     return pipe_table(["log", "model", "sampler", "seconds an epoch", "of training", "F1@10", "NDCG@10"], rows)
+
+
+def seconds_by_model(data: Data) -> str:
+    """Figure 7, which is no clean measurement."""
+    most = max(_workers(data["logs"]), default=None)
+    shared = "" if most is None else f", up to {most} of them,"
+    beside = "one after the other" if most == 1 else f"side by side{shared} on a machine that they shared"
+    note = (
+        f"Seconds are of the trainings that Figures 8 and 9 show too: {beside}, with their draws counted. They say "
+        "what such a study takes; Table 4 is the timing."
+    )
+    return f"{by_model(data)}\n\n{note}"
 
 
 def by_variation(data: Data) -> str:

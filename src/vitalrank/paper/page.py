@@ -84,8 +84,18 @@ def _protocol(results: Mapping[str, Data]) -> list[str]:
     costly = settings.get("costly_trials") or "as many"
     protocol = _PROTOCOLS[settings["protocol"]].format(**settings, costly=costly, enough=ENOUGH, plenty=PLENTY)
     if not facts.get("searched", True):
-        protocol += " **Settings that an earlier study had found were taken from it**, not searched again."
+        whose = _taken(facts)
+        protocol += f" **Settings that an earlier study had found were taken from it**{whose}, not searched again."
     return [protocol, f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]
+
+
+def _taken(facts: Data) -> str:
+    """Whose settings were taken, unless it is everybody's."""
+    taken = facts.get("taken", {})
+    if all(set(names) == set(facts["contenders"]) for names in taken.values()):
+        return ""
+    labels = {log: ", ".join(CONTENDERS[name].label for name in names) for log, names in taken.items() if names}
+    return " for " + "; ".join(f"{whose} on {log}" for log, whose in labels.items())
 
 
 def _summary(results: Mapping[str, Data]) -> list[str]:

@@ -25,7 +25,8 @@ FORMS = ("vins-log2", "vins-exact")  # VINS with another law, or with the paper'
 RIVALS = ("lfm-w", "lfm-w-harmonic", "dns")
 SEARCHERS = ("lfm-w", "vins")  # samplers that search for a violator
 PICTURED = ("uni", "vins")
-NOT_TRACKED = ("sa", "pris", "irgan", "softmax", "softmax-pop", "itemknn")  # many negatives, or none, a positive
+_NOT_TRACKED = ("sa", "pris", "irgan", "softmax", "softmax-pop", "itemknn")  # many negatives, or none, a positive
+TRACKED = tuple(name for name in CONTENDERS if name not in _NOT_TRACKED)
 _POINTS = 60  # of a curve
 
 
@@ -199,7 +200,7 @@ def pictures(lab: Lab, source: Source) -> Data:
 
 def imbalance_by_epoch(lab: Lab, source: Source) -> Data:
     """Figures 5 and 6: largest and smallest imbalance value counted in each epoch, mean over the runs."""
-    tracked = [contender for contender in lab.chosen if contender.name not in NOT_TRACKED]
+    tracked = [contender for contender in lab.chosen if contender.name in TRACKED]
     found = ((contender, lab.outcomes(source, contender)) for contender in tracked)
     return {contender.name: {"label": contender.label, **_curves(runs)} for contender, runs in found if runs}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ _ALL = (
     Experiment(
         "figure3", "Item vectors in the plane, Uniform and VINS",
         quality.pictures, markdown.pictures, _figure("pictures"), quality.pictured_studies,
+        needs=quality.PICTURED,
     ),
     Experiment(
         "figure4", "Bias of the estimated rank", facts.bias_by_rank, markdown.bias_by_rank, _figure("bias_by_rank")
@@ -41,53 +42,74 @@ _ALL = (
     Experiment(
         "table3", "Tries by epoch",
         quality.tries_by_epoch, markdown.tries_by_epoch, _figure("tries_by_epoch"), quality.long_runs,
-        shared=quality.epochs_shown,
+        shared=quality.epochs_shown, needs=quality.SEARCHERS,
     ),
     Experiment(
         "table4", "Seconds of an epoch",
         costs.seconds_per_epoch, markdown.seconds_per_epoch, _figure("seconds_per_epoch"),
-        quality.searches, costs.timed_goals, costs.how_timed,
+        quality.searches, costs.timed_goals, costs.how_timed, needs=costs.TIMED,
     ),
     Experiment(
         "table5", "Quality by size of the buffer",
         costs.by_buffer, markdown.by_buffer, _figure("by_buffer"), costs.buffer_goals,
-        shared=costs.buffer_sizes,
+        shared=costs.buffer_sizes, needs=quality.SEARCHERS,
     ),
     Experiment(
         "figure5", "Largest imbalance value by epoch",
         quality.imbalance_by_epoch, markdown.imbalance_by_epoch, _figure("largest_imbalance"), quality.studies,
+        needs=quality.TRACKED,
     ),
     Experiment(
         "figure6", "Smallest imbalance value by epoch",
         quality.imbalance_by_epoch, markdown.imbalance_by_epoch, _figure("smallest_imbalance"), quality.studies,
+        needs=quality.TRACKED,
     ),
     Experiment(
         "figure7", "Seconds of an epoch by model",
-        costs.by_model, markdown.by_model, _figure("seconds_by_model"), costs.model_goals,
+        costs.by_model, markdown.seconds_by_model, _figure("seconds_by_model"), costs.model_goals,
+        needs=costs.MODEL_SAMPLERS,
     ),
     Experiment(
-        "figure8", "F1@10 by model", costs.by_model, markdown.by_model, _figure("f1_by_model"), costs.model_goals
+        "figure8", "F1@10 by model", costs.by_model, markdown.by_model, _figure("f1_by_model"), costs.model_goals,
+        needs=costs.MODEL_SAMPLERS,
     ),
     Experiment(
-        "figure9", "NDCG@10 by model", costs.by_model, markdown.by_model, _figure("ndcg_by_model"), costs.model_goals
+        "figure9", "NDCG@10 by model", costs.by_model, markdown.by_model, _figure("ndcg_by_model"), costs.model_goals,
+        needs=costs.MODEL_SAMPLERS,
     ),
     Experiment(
         "variations", "VINS with one thing changed",
-        costs.by_variation, markdown.by_variation, plan=costs.variation_goals,
+        costs.by_variation, markdown.by_variation, plan=costs.variation_goals, needs=(quality.OURS,),
     ),
 )  # fmt: skip
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 ALL = "all"
 
 
-def find_experiments(name: str) -> list[Experiment]:
-    """The experiment of that name, or all of them.
+def find_experiments(name: str, contenders: Collection[str] | None = None) -> list[Experiment]:
+    """The experiment of that name, or all of them that have something to show of these contenders.
 
     Examples
     --------
     >>> [experiment.title for experiment in find_experiments("table3")]
     ['Tries by epoch']
+    >>> [experiment.name for experiment in find_experiments("all", contenders=["itemknn"])]
+    ['table1', 'figure2', 'figure4', 'table2']
     """
+    found = _named(name)
+    useful = [one for one in found if contenders is None or not one.needs or set(one.needs) & set(contenders)]
+    if not useful:
+        raise SettingError(f"{name} shows nothing of {', '.join(contenders or ())}; it needs {_any(found[0].needs)}.")
+    return useful
+
+
+def _any(names: Collection[str]) -> str:
+    """Names with an "or"."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _named(name: str) -> list[Experiment]:
     if name == ALL:
         return list(EXPERIMENTS.values())
     if name not in EXPERIMENTS:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vitalrank.comparing.outcomes import write_text
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PIXELS = {"figure3"}  # too many points for a drawing of lines
+_PARTS = {"title": str, "logs": dict, "facts": dict}  # of an experiment's data
+_FACTS = {"command", "settings", "logs", "versions", "machine"}
 
 
 class Report(NamedTuple):
@@ -57,8 +60,12 @@ def run_paper(
         What was written; unfinished if time ran out or a run failed.
     """
     past = {} if earlier is None else _read_past(earlier)
+    goals = [goal for experiment in experiments for goal in experiment.plan(lab)]
+    for folder in (out, lab.store.folder) if goals else (out,):
+        _check_writable(folder)
+    read_all(out, but=[experiment.name for experiment in experiments])
     share = 1.0 if all(experiment.timed is nothing for experiment in experiments) else 1.0 - lab.settings.timed_share
-    all_run = lab.achieve([goal for experiment in experiments for goal in experiment.plan(lab)], share)
+    all_run = lab.achieve(goals, share)
     all_timed = lab.achieve_timed([goal for experiment in experiments for goal in experiment.timed(lab)])
     facts = facts_of(lab, command)
     written = []
@@ -80,11 +87,13 @@ def facts_of(lab: Lab, command: str) -> Data:
         import torch
 
         around["machine"]["gpu"] = torch.cuda.get_device_name()
+    taken = {source.name: [c.name for c in lab.chosen if (source.name, c.name) in lab.known] for source in lab.sources}
     return {
         "command": command,
         "settings": settings,
         "contenders": [name for name in CONTENDERS if name in lab.contenders],
-        "searched": not lab.known,
+        "searched": not any(taken.values()),
+        "taken": taken,  # whose settings are an earlier study's
         "logs": logs,
         **around,
     }
@@ -146,14 +155,36 @@ def _read_past(folder: Path) -> dict[str, Data]:
     return past
 
 
-def read_all(out: Path) -> dict[str, Data]:
-    """The data of every experiment in a folder, by name."""
-    found = {}
-    for name in EXPERIMENTS:
-        place = out / f"{name}.json"
-        if place.is_file():
-            try:
-                found[name] = json.loads(place.read_text(encoding="utf-8"))
-            except (OSError, ValueError) as error:
-                raise StorageError(f"{place}: cannot be read ({error}); remove it and run {name} again.") from error
-    return found
+def _check_writable(folder: Path) -> None:
+    """Before hours of training, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise StorageError(f"{folder}: cannot be written ({error}); choose another folder.") from error
+
+
+def read_all(out: Path, but: Collection[str] = ()) -> dict[str, Data]:
+    """The data of every experiment in a folder, by name; ``but`` those that are made anew."""
+    places = {name: out / f"{name}.json" for name in EXPERIMENTS if name not in but}
+    return {name: _read_data(name, place) for name, place in places.items() if place.is_file()}
+
+
+def _read_data(name: str, place: Path) -> Data:
+    try:
+        return _checked(json.loads(place.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{place}: not the data of {name} ({error}); remove it and run {name} again.") from error
+
+
+def _checked(data: Any) -> Data:
+    """The data of a file, which may hold anything."""
+    if not isinstance(data, dict):
+        raise ValueError("it is no object")
+    for part, kind in _PARTS.items():
+        if not isinstance(data.get(part), kind):
+            raise ValueError(f"it has no {part}")
+    if lacks := _FACTS - data["facts"].keys():
+        raise ValueError(f"its facts have no {', '.join(sorted(lacks))}")
+    return data
