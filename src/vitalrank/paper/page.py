@@ -12,7 +12,7 @@ from vitalrank.comparing.outcomes import write_text
 from vitalrank.comparing.tables import pipe_table
 from vitalrank.paper import markdown
 from vitalrank.paper.checks import SIGNIFICANT
-from vitalrank.paper.claims import CLAIMS, STANDING, Claim, verdict
+from vitalrank.paper.claims import CLAIMS, STANDING, Claim, tally, verdict
 from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.published import NDCG, published
@@ -103,7 +103,7 @@ def _summary(results: Mapping[str, Data]) -> list[str]:
     rows = []
     for claim in CLAIMS:
         findings = claim.findings(results)
-        held = "" if findings is None else f"{sum(f.held for f in findings)} of {len(findings)}"
+        held = "" if findings is None else tally(findings)
         rows.append([claim.text, claim.section, f"**{verdict(findings)}**", held])
     return ["## The claims", pipe_table(["claim", "section", "verdict", "logs"], rows)]
 
@@ -138,7 +138,7 @@ def _gain(one: str, other: str, found: Sequence[Data]) -> list[str]:
 
 
 def _agreement(table: Data) -> list[str]:
-    """How alike the order of the samplers is to the paper's."""
+    """How alike the order is to the paper's."""
     said = []
     for log, found in table["logs"].items():
         theirs = published(NDCG, log)
@@ -146,8 +146,9 @@ def _agreement(table: Data) -> list[str]:
         if len(shared) > 2:
             ours = [found["rows"][name]["metrics"]["ndcg@10"]["mean"] for name in shared]
             value = float(spearmanr(ours, [theirs[name] for name in shared]).statistic)
-            said.append(f"{log} {value:+.2f} ({len(shared)} samplers)")
-    return [f"- Rank correlation of the samplers' order with the paper's: {', '.join(said)}."] if said else []
+            said.append(f"{log} {value:+.2f} ({len(shared)})")
+    what = "Rank correlation of the contenders' order with the paper's (and how many, Item-KNN counted)"
+    return [f"- {what}: {', '.join(said)}."] if said else []
 
 
 def _claims(results: Mapping[str, Data]) -> list[str]:
@@ -160,7 +161,8 @@ def _detail(claim: Claim, results: Mapping[str, Data]) -> list[str]:
     if findings is None:
         return [f"- {claim.text} *not run*"]
     marks = "; ".join(f"{found.log}: {'yes' if found.held else 'no'}, {found.said}" for found in findings)
-    return [f"- {claim.text} **{verdict(findings)}** ({marks})."]
+    counted = f", {tally(findings)}" if any(found.with_knn not in (None, found.held) for found in findings) else ""
+    return [f"- {claim.text} **{verdict(findings)}**{counted} ({marks})."]
 
 
 def _variations(results: Mapping[str, Data]) -> list[str]:
