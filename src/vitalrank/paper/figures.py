@@ -96,7 +96,7 @@ def bias_by_rank(data: Data) -> Figure:
         axis.set_xscale("log")
         axis.set_yscale("symlog", linthresh=0.1)
         axis.set_ylim(bottom=0)
-        axis.set_xlabel("rank r", fontsize=8)
+        axis.set_xlabel("rank r, an item counted as pi", fontsize=8)
         axis.set_ylabel("relative bias", fontsize=8)
 
     return _drawn(data, panel)

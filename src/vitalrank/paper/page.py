@@ -15,35 +15,11 @@ from vitalrank.paper.checks import SIGNIFICANT
 from vitalrank.paper.claims import CLAIMS, STANDING, Claim, tally, verdict
 from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.experiment import Data
+from vitalrank.paper.preface import preface
 from vitalrank.paper.published import NDCG, published
 from vitalrank.paper.quality import FORMS, OURS, RIVALS
-from vitalrank.paper.searching import ENOUGH, PLENTY
 
 NOTES = "notes.md"
-
-_INTRO = """\
-# The paper, reproduced
-
-Yu, Pei, Zhang, Liang, Bai, Chawla and Zhang, "Addressing class-imbalance problem for personalized ranking",
-arXiv 2005.09272, on other logs. **The logs here are not the paper's**: they stand in for them (smaller, or filtered
-otherwise), so compare orders, ratios and signs, never absolute values.
-
-This page is written by `vitalrank paper`; each verdict is computed from the data beside it.
-"""
-
-_PROTOCOLS = {
-    "valid": "Protocol: each user's last 20 % are the test part, the last 10 % of the rest the validation part. Every "
-    "contender is tuned on valid with the same number of trials ({trials}; {costly} for CML, PRIS, SA and the softmax "
-    "losses, {model_trials} for IRGAN, FPMC and MARank): half of them spread over its own space, a quarter near the "
-    "best, a quarter nearer still; of {enough} or more, the last third is bred from the best few instead. Of {plenty} "
-    "or more, that is the first half; the second changes one setting of the best at a time, then breeds again. Then a "
-    "run-off between the {finalists} best, at most half of all, with {runoff_seeds} seeds each; then {seeds} seeds "
-    "({model_seeds} for IRGAN, FPMC and MARank) with the winner, the best epoch by valid, test read once. A run with "
-    "MF or CML has at most {epochs} epochs, its learning rate is {schedule}. LFM-W and VINS search their weight and "
-    "buffer too. The paper has no validation part.",
-    "paper": "Protocol: the paper's own. There is no validation part: settings ({trials} trials) and epoch are picked "
-    "on the test part, so every figure is too good, for all contenders alike.",
-}
 
 _NOT_HERE = """\
 ## What is not here
@@ -62,7 +38,7 @@ _NOT_HERE = """\
 
 def write_page(results: Mapping[str, Data], path: Path) -> Path:
     """Write ``index.md`` from the data of the experiments that were run, and from ``notes.md`` beside it, if any."""
-    parts = [_INTRO, *_protocol(results), *_notes(path.with_name(NOTES))]
+    parts = [*preface(results), *_notes(path.with_name(NOTES))]
     parts += [*_summary(results), *_standing(results), *_claims(results)]
     parts += [*_variations(results), *_experiments(results), _NOT_HERE]
     write_text(path, "\n".join(part.rstrip() + "\n" for part in parts))
@@ -72,30 +48,6 @@ def write_page(results: Mapping[str, Data], path: Path) -> Path:
 def _notes(path: Path) -> list[str]:
     """What the one who ran the study has to say about it: the only words here that are not made from the data."""
     return [f"## About this run\n\n{path.read_text(encoding='utf-8')}"] if path.is_file() else []
-
-
-def _protocol(results: Mapping[str, Data]) -> list[str]:
-    facts = next((data["facts"] for name, data in results.items() if name == "table2"), None)
-    facts = facts or next((data["facts"] for data in results.values()), None)
-    if facts is None:
-        return []
-    settings = facts["settings"]
-    logs = ", ".join(f"{name} ({log['min_user']}-core)" for name, log in facts["logs"].items())
-    costly = settings.get("costly_trials") or "as many"
-    protocol = _PROTOCOLS[settings["protocol"]].format(**settings, costly=costly, enough=ENOUGH, plenty=PLENTY)
-    if not facts.get("searched", True):
-        whose = _taken(facts)
-        protocol += f" **Settings that an earlier study had found were taken from it**{whose}, not searched again."
-    return [protocol, f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]
-
-
-def _taken(facts: Data) -> str:
-    """Whose settings were taken, unless it is everybody's."""
-    taken = facts.get("taken", {})
-    if all(set(names) == set(facts["contenders"]) for names in taken.values()):
-        return ""
-    labels = {log: ", ".join(CONTENDERS[name].label for name in names) for log, names in taken.items() if names}
-    return " for " + "; ".join(f"{whose} on {log}" for log, whose in labels.items())
 
 
 def _summary(results: Mapping[str, Data]) -> list[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PIXELS = {"figure3"}  # too many points for a drawing of lines
 _PARTS = {"title": str, "logs": dict, "facts": dict}  # of an experiment's data
-_FACTS = {"command", "settings", "logs", "versions", "machine"}
+_FACTS = {"command", "settings", "contenders", "logs", "versions", "machine"}
 
 
 class Report(NamedTuple):

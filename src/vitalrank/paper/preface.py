@@ -1,0 +1,103 @@
+"""How the page begins: whose logs these are, how large the study is, how it was done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.experiment import Data, nothing
+from vitalrank.paper.published import STANDS_FOR, STATISTICS
+from vitalrank.paper.registry import EXPERIMENTS
+from vitalrank.paper.searching import ENOUGH, PLENTY
+from vitalrank.paper.settings import StudySettings
+
+_INTRO = """\
+# The paper, reproduced
+
+Yu, Pei, Zhang, Liang, Bai, Chawla and Zhang, "Addressing class-imbalance problem for personalized ranking",
+arXiv 2005.09272, on the logs named below.{logs}
+
+This page is written by `vitalrank paper`; each verdict is computed from the data beside it.
+"""
+
+_OTHER_LOGS = """ **{which} not the paper's**: one with the name
+of a log of the paper stands in for it (of another size, or filtered otherwise), so compare orders, ratios and signs,
+never absolute values."""
+_ALIKE = 0.01  # the most that observations may differ where a log is taken for the paper's
+
+_PROTOCOLS = {
+    "valid": "Protocol: each user's last 20 % are the test part, the last 10 % of the rest the validation part. Every "
+    "contender is tuned on valid with the same number of trials ({trials}; {costly} for CML, PRIS, SA and the softmax "
+    "losses, {model_trials} for IRGAN, FPMC and MARank): half of them spread over its own space, a quarter near the "
+    "best, a quarter nearer still; of {enough} or more, the last third is bred from the best few instead. Of {plenty} "
+    "or more, that is the first half; the second changes one setting of the best at a time, then breeds again. Then a "
+    "run-off between the {finalists} best, at most half of all, with {runoff_seeds} seeds each; then {seeds} seeds "
+    "({model_seeds} for IRGAN, FPMC and MARank) with the winner, the best epoch by valid, test read once. A run with "
+    "MF or CML has at most {epochs} epochs, its learning rate is {schedule}. LFM-W and VINS search their weight and "
+    "buffer too. The paper has no validation part.",
+    "paper": "Protocol: the paper's own. There is no validation part: settings ({trials} trials) and epoch are picked "
+    "on the test part, so every figure is too good, for all contenders alike.",
+}
+
+
+def preface(results: Mapping[str, Data]) -> list[str]:
+    """The paragraphs before any result."""
+    return [_INTRO.format(logs=_whose_logs(results)), *_too_small(results), *_protocol(results)]
+
+
+def _whose_logs(results: Mapping[str, Data]) -> str:
+    """Whether the logs are the paper's; those prepared from its own files may be."""
+    logs = {name: log for data in results.values() for name, log in data["facts"]["logs"].items()}
+    others = [name for name, log in logs.items() if not _is_the_papers(name, log["interactions"])]
+    if not others:
+        return " They have the paper's names and sizes." if logs else ""
+    are = "is" if len(others) == 1 else "are"
+    which = "The logs here are" if len(others) == len(logs) else f"Of the logs here {', '.join(others)} {are}"
+    return _OTHER_LOGS.format(which=which)
+
+
+def _is_the_papers(log: str, observations: int) -> bool:
+    if log not in STANDS_FOR:
+        return False
+    theirs = STATISTICS[STANDS_FOR[log]][2]
+    return abs(observations - theirs) <= _ALIKE * theirs
+
+
+def _too_small(results: Mapping[str, Data]) -> list[str]:
+    """A warning where what was trained was no larger than ``--quick`` makes it."""
+    trained = {name: data["facts"] for name, data in results.items() if EXPERIMENTS[name].plan is not nothing}
+    small = [name for name, facts in trained.items() if _is_small(facts)]
+    if not small:
+        return []
+    which = "This study" if len(small) == len(trained) else f"Some of this study ({', '.join(small)})"
+    return [f"**{which} is too small to conclude from** (`--quick`, or as few seeds, trials or epochs)."]
+
+
+def _is_small(facts: Data) -> bool:
+    quick, settings = vars(StudySettings.quick()), facts["settings"]
+    few = [settings[name] <= quick[name] for name in ("seeds", "trials", "epochs")]
+    return "--quick" in facts["command"].split() or any(few)
+
+
+def _protocol(results: Mapping[str, Data]) -> list[str]:
+    facts = next((data["facts"] for name, data in results.items() if name == "table2"), None)
+    facts = facts or next((data["facts"] for data in results.values()), None)
+    if facts is None:
+        return []
+    settings = facts["settings"]
+    logs = ", ".join(f"{name} ({log['min_user']}-core)" for name, log in facts["logs"].items())
+    costly = settings.get("costly_trials") or "as many"
+    protocol = _PROTOCOLS[settings["protocol"]].format(**settings, costly=costly, enough=ENOUGH, plenty=PLENTY)
+    if not facts.get("searched", True):
+        whose = _taken(facts)
+        protocol += f" **Settings that an earlier study had found were taken from it**{whose}, not searched again."
+    return [protocol, f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]
+
+
+def _taken(facts: Data) -> str:
+    """Whose settings were taken, unless it is everybody's."""
+    taken = facts.get("taken", {})
+    if all(set(names) == set(facts["contenders"]) for names in taken.values()):
+        return ""
+    labels = {log: ", ".join(CONTENDERS[name].label for name in names) for log, names in taken.items() if names}
+    return " for " + "; ".join(f"{whose} on {log}" for log, whose in labels.items())
