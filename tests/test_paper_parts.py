@@ -325,8 +325,12 @@ def test_mistakes_are_told(command, source, tmp_path, arguments, word):
     assert word in str(done.exception)
 
 
+EMPTY = json.dumps({
+    "title": "", "logs": {},
+    "facts": dict.fromkeys(("command", "settings", "contenders", "logs", "versions", "machine")),
+})  # fmt: skip
 DAMAGED = [
-    "[]", "{}", '{"title": "", "logs": {}, "facts": {}}', '{"title": "", "logs": [], "facts": {}}', "nonsense",
+    "[]", "{}", EMPTY, '{"title": "", "logs": {}, "facts": {}}', '{"title": "", "logs": [], "facts": {}}', "nonsense",
 ]  # fmt: skip
 
 

@@ -21,6 +21,11 @@ def test_a_published_page_is_made_from_its_data(name):
     assert (PUBLISHED / f"{name}.md").read_text(encoding="utf-8") == page_of(EXPERIMENTS[name], data)
 
 
+def test_data_of_older_versions_make_a_page_of_their_own(tmp_path):
+    shutil.copy(PUBLISHED / "figure2.json", tmp_path)  # its study knew no schedule
+    assert "its learning rate is ?" in write_page(read_all(tmp_path), tmp_path / "index.md").read_text()
+
+
 def test_the_page_of_claims_is_made_from_the_data(tmp_path):
     shutil.copy(PUBLISHED / NOTES, tmp_path)
     page = write_page(read_all(PUBLISHED), tmp_path / "index.md")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from vitalrank.paper.contenders import CONTENDERS
@@ -87,7 +88,8 @@ def _protocol(results: Mapping[str, Data]) -> list[str]:
     settings = facts["settings"]
     logs = ", ".join(f"{name} ({log['min_user']}-core)" for name, log in facts["logs"].items())
     costly = settings.get("costly_trials") or "as many"
-    protocol = _PROTOCOLS[settings["protocol"]].format(**settings, costly=costly, enough=ENOUGH, plenty=PLENTY)
+    told = {**settings, "costly": costly, "enough": ENOUGH, "plenty": PLENTY}
+    protocol = _PROTOCOLS[settings["protocol"]].format_map(defaultdict(lambda: "?", told))  # older ones had fewer
     if not facts.get("searched", True):
         whose = _taken(facts)
         protocol += f" **Settings that an earlier study had found were taken from it**{whose}, not searched again."

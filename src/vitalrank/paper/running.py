@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _PIXELS = {"figure3"}  # too many points for a drawing of lines
 _PARTS = {"title": str, "logs": dict, "facts": dict}  # of an experiment's data
 _FACTS = {"command", "settings", "contenders", "logs", "versions", "machine"}
+_SETTINGS = {"protocol", "seeds", "trials", "epochs"}  # the page asks for them
 
 
 class Report(NamedTuple):
@@ -185,6 +186,7 @@ def _checked(data: Any) -> Data:
     for part, kind in _PARTS.items():
         if not isinstance(data.get(part), kind):
             raise ValueError(f"it has no {part}")
-    if lacks := _FACTS - data["facts"].keys():
+    facts = data["facts"]
+    if lacks := _FACTS - facts.keys() or _SETTINGS - set(facts["settings"] or ()):
         raise ValueError(f"its facts have no {', '.join(sorted(lacks))}")
     return data
