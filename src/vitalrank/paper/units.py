@@ -18,7 +18,7 @@ from vitalrank.comparing.outcomes import Outcome, write_outcome
 from vitalrank.comparing.planning import Entry
 from vitalrank.comparing.running import Job
 from vitalrank.errors import TrainingError
-from vitalrank.evaluation import evaluate
+from vitalrank.evaluation import value_of
 from vitalrank.models import model_class
 from vitalrank.paper.contenders import Contender
 from vitalrank.paper.logs import Source, cut
@@ -89,8 +89,7 @@ class Unit:
 
     def config(self, threads: int | None) -> TrainConfig:
         """The training settings: the model's own defaults, the contender's, the unit's."""
-        own = getattr(self.make(), "defaults", {})
-        given = {**own, **self.contender.training, **self.settings.training}
+        given = {**self.make().defaults, **self.contender.training, **self.settings.training}
         return TrainConfig(**given, device=self.device, threads=threads)
 
 
@@ -158,13 +157,11 @@ def _train(unit: Unit, folder: Path, watch: Watch, threads: int | None) -> Train
 
 def _on_valid(run: Trained) -> Result:
     """The best value on valid, and when it was reached; a run cut before its first evaluation has one now."""
-    config, history = run.job.config, getattr(run.model, "history", ())
+    config, history = run.job.config, run.model.history
     values = [record[config.metric] for record in history if config.metric in record]
     if not values:
-        name, length = config.measure()
-        found = evaluate(run.model, run.job.parts["valid"], at=length, metrics=(name,), threads=config.threads)
-        values = [float(found[config.metric])]
-    best = {"value": max(values), "epoch": getattr(history, "best_epoch", None)}
+        values = [value_of(run.model, run.job.parts["valid"], config.metric, config.threads)]
+    best = {"value": max(values), "epoch": history.best_epoch}
     return {**best, "epochs": len(history), "cut": run.is_cut, "seconds": run.seconds}
 
 
