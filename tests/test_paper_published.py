@@ -22,7 +22,9 @@ def test_a_published_page_is_made_from_its_data(name):
 
 
 def test_data_of_older_versions_make_a_page_of_their_own(tmp_path):
-    shutil.copy(PUBLISHED / "figure2.json", tmp_path)  # its study knew no schedule
+    data = json.loads((PUBLISHED / "figure2.json").read_text(encoding="utf-8"))
+    del data["facts"]["settings"]["schedule"]
+    (tmp_path / "figure2.json").write_text(json.dumps(data), encoding="utf-8")
     assert "its learning rate is ?" in write_page(read_all(tmp_path), tmp_path / "index.md").read_text()
 
 
