@@ -95,16 +95,6 @@ def tuned(log: str, contender: str) -> tuple[Sampler, dict[str, float]]:
     return replace(CONTENDERS[contender].sampler, **found), steps
 
 
-def best_seconds(action: Callable[[], Any], repeats: int = 3) -> float:
-    """The fastest of several runs: what the machine does when nobody disturbs it."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def peers_python(packages: list[str], name: str = ".") -> str | None:
     """The interpreter of a venv that holds the peers, made on first use; None if they cannot be installed.
 

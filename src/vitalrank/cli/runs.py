@@ -12,7 +12,7 @@ import typer
 
 from vitalrank.cli import options
 from vitalrank.cli.config import in_force, typed_and_filed
-from vitalrank.training.settings import TrainConfig
+from vitalrank.training.settings import CHECKPOINT_SECONDS, TrainConfig
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")  # what 64 bits hold, not all that Python calls a digit
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
@@ -28,7 +28,7 @@ def fit(
     settings: options.Settings = None,
     seed: Annotated[int, typer.Option(help="Of every random draw.")] = TrainConfig.seed,
     checkpoint_epochs: Annotated[int | None, typer.Option(help="Save after so many epochs.")] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Save after so many seconds.")] = 30.0,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Save after so many seconds.")] = CHECKPOINT_SECONDS,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     progress: Annotated[bool | None, typer.Option(help="Show a bar.", show_default="on a terminal")] = None,
     count: Annotated[

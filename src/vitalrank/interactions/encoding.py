@@ -108,12 +108,12 @@ def refuse_nulls(column: pa.Array, name: str) -> None:
         raise DataError(f"{name}: row {row} is missing ({column.null_count:,} in all); drop or fill these rows.")
 
 
-def as_times(values: ArrayLike | pa.Array | pa.ChunkedArray, name: str = "times") -> NDArray[Any]:
+def as_times(values: ArrayLike | pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """Times as int64 or float64; dates become seconds since 1970."""
-    numbers = to_numbers(_parsed(as_column(values, name)), name)
+    numbers = to_numbers(_parsed(as_column(values, "times")), "times")
     bad = bad_times(numbers)
     if bad is not None:
-        raise DataError(f"{name}: row {bad} is {numbers[bad]}; {TIME_HELP}")
+        raise DataError(f"times: row {bad} is {numbers[bad]}; {TIME_HELP}")
     return numbers
 
 

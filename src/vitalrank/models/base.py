@@ -206,9 +206,9 @@ class DotRecommender(Recommender):
         scores: NDArray[np.float32] = self.item_table @ self.query_of(items)
         return scores
 
-    def query_of(self, items: Array, reg: float = 0.03) -> NDArray[np.float32]:
+    def query_of(self, items: Array) -> NDArray[np.float32]:
         """The query vector of someone who touched ``items``: see :func:`vitalrank.serving.solve_query`."""
-        return serving.solve_query(self.item_table, items, reg=reg, constant_columns=self.constant_columns)
+        return serving.solve_query(self.item_table, items, constant_columns=self.constant_columns)
 
     def similarities(self, item: int) -> NDArray[np.float32]:
         return serving.cosines(self.item_table[:, : self._free], self.item_table[item, : self._free])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, cast
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Recommender
-from vitalrank.training.settings import TrainConfig
+from vitalrank.training.settings import CHECKPOINT_SECONDS, TrainConfig
 
 if TYPE_CHECKING:
     from vitalrank.training import Callback
@@ -49,7 +49,7 @@ class FitOptions(TypedDict, total=False):
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 _CONFIG = {field.name: field.default for field in fields(TrainConfig)}
 # The trainer's, to show: asking it would load the samplers with every model that is only served.
-_TRAINER = {"callbacks": (), "checkpoint_seconds": 30.0, "resume": False}
+_TRAINER = {"callbacks": (), "checkpoint_seconds": CHECKPOINT_SECONDS, "resume": False}
 
 
 def listed(fit: _Fit, defaults: Mapping[str, Any] = MappingProxyType({})) -> _Fit:

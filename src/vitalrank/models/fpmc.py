@@ -54,14 +54,14 @@ class FPMC(TorchModel):
     def new_network(self, train: Interactions) -> FPMCNetwork:
         return FPMCNetwork(train.n_users, train.n_items, self.dim, self.length)
 
-    def query_of(self, items: Array, reg: float = 0.03) -> NDArray[np.float32]:
+    def query_of(self, items: Array) -> NDArray[np.float32]:
         """The query of someone with this history, oldest first: their basket is known, their own half solved for."""
         network = self.network
         assert isinstance(network, FPMCNetwork)
         recent = torch.from_numpy(items[None, -self.length :]).long().to(device_of(network))
         with torch.no_grad():
             basket = mean_rows(network.baskets, recent)[0]  # (d,)
-        return solve_first_half(self.item_table, basket.cpu().numpy(), items, reg)
+        return solve_first_half(self.item_table, basket.cpu().numpy(), items)
 
 
 class FPMCNetwork(DotNetwork):

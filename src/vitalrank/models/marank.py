@@ -75,11 +75,11 @@ class MARank(TorchModel):
     def new_network(self, train: Interactions) -> MARankNetwork:
         return MARankNetwork(train.n_users, train.n_items, **self.settings())
 
-    def query_of(self, items: Array, reg: float = 0.03) -> NDArray[np.float32]:
+    def query_of(self, items: Array) -> NDArray[np.float32]:
         """The query of someone with this history, oldest first: their own half is solved for, then encoded."""
         network = self.network
         assert isinstance(network, MARankNetwork)
-        own = serving.solve_query(np.ascontiguousarray(self.item_table[:, : self.dim]), items, reg=reg)
+        own = serving.solve_query(np.ascontiguousarray(self.item_table[:, : self.dim]), items)
         context = np.full((1, self.length), -1)
         context[0, : min(len(items), self.length)] = items[-self.length :]
         device = device_of(network)

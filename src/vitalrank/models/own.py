@@ -117,10 +117,10 @@ class TorchRecommender(OwnModel, TorchModel):
             )
         return network
 
-    def query_of(self, items: Array, reg: float = 0.03) -> NDArray[np.float32]:
+    def query_of(self, items: Array) -> NDArray[np.float32]:
         if self.length:
             raise SettingError("the encoder reads contexts of users of the log (length=); it cannot fold in a history.")
-        return super().query_of(items, reg)
+        return super().query_of(items)
 
     @property
     def network(self) -> OwnNetwork:

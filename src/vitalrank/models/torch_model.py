@@ -145,10 +145,10 @@ def _size(network: Network, config: TrainConfig) -> int:
     return (1 + slots) * sum(parameter.nbytes for parameter in network.parameters())
 
 
-def solve_first_half(item_table: Array, second: Array, items: Array, reg: float) -> NDArray[np.float32]:
+def solve_first_half(item_table: Array, second: Array, items: Array) -> NDArray[np.float32]:
     """The query ``[q ; second]`` of someone who touched ``items``: q is solved for, its other half is known."""
     width = item_table.shape[1] - len(second)
     known = item_table[:, width:] @ second  # (I,)
     table = np.ascontiguousarray(np.column_stack([item_table[:, :width], known]), np.float32)
-    first = serving.solve_query(table, items, reg=reg, constant_columns=1)[:width]
+    first = serving.solve_query(table, items, constant_columns=1)[:width]
     return np.concatenate([first, second]).astype(np.float32)

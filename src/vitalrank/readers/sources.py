@@ -74,9 +74,8 @@ def magic(path: Path, size: int = 4) -> bytes:
 class TextSource:
     """A text file, packed or not, as blocks that end at a line's end."""
 
-    def __init__(self, path: Path, block: int = BLOCK, *, name: str | None = None) -> None:
+    def __init__(self, path: Path, name: str | None = None) -> None:
         self.name = name or str(path)  # for errors
-        self._size = block
         start = magic(path, 8)
         packing = next((name for mark, name in PACKED.items() if start.startswith(mark)), None)
         for mark, what in NOT_TEXT.items():
@@ -104,7 +103,7 @@ class TextSource:
                 data = self._first(data)
             data = rest + data if rest else data
             cut = last_line_end(data)
-            if not cut and len(data) > 4 * self._size:
+            if not cut and len(data) > 4 * BLOCK:
                 cut = self._forced_cut(data, line)
             block, rest = (data[:cut], data[cut:]) if cut < len(data) else (data, b"")
             if block:
@@ -115,7 +114,7 @@ class TextSource:
 
     def _read(self) -> bytes:
         try:
-            data: bytes = self._stream.read(self._size)
+            data: bytes = self._stream.read(BLOCK)
         except OSError as error:
             what = f"the {self._packing} data are cut short or damaged" if self._packing else "cannot be read"
             raise DataError(f"{self.name}: {what}; fetch the file again.") from error

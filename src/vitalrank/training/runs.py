@@ -123,8 +123,8 @@ class RunFolder:
 
     path: Path
     identity: dict[str, Any]
-    epochs: int | None = None
-    seconds: float | None = 30.0
+    epochs: int | None
+    seconds: float | None
     written: int = 0  # epoch of the state that the folder holds, 0 for none
     _time: float = field(default_factory=time.monotonic)
 

@@ -13,6 +13,7 @@ from vitalrank.training.schedules import SCHEDULES
 # The keys of kernels.cpu.moves.OPTIMIZERS, which loads Numba: reading the defaults shall not.
 OPTIMIZER_NAMES = ("adam", "adagrad", "sgd")
 PRECISIONS = ("float32", "bfloat16")
+CHECKPOINT_SECONDS = 30.0  # between two checkpoints
 # These may differ when a run is resumed: they do not change what is computed.
 _FREE = ("epochs", "patience", "threads")
 _PATIENCE = 10

@@ -23,14 +23,13 @@ from vitalrank.training.interrupts import Interrupt, interruptible
 from vitalrank.training.progress import Bar
 from vitalrank.training.runs import Best, Engine, Run, RunFolder, run_folder
 from vitalrank.training.schedules import SCHEDULES
-from vitalrank.training.settings import TrainConfig
+from vitalrank.training.settings import CHECKPOINT_SECONDS, TrainConfig
 
 # Called after each epoch with its record and the model; a true answer stops the training.
 Callback = Callable[[Record, Any], bool | None]
 
 logger = logging.getLogger(__name__)
 
-_SECONDS = 30.0  # between two checkpoints
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in the name of an object that has no other: another in each process
 _DIVERGED = 10.0  # times the loss of equal scores: no training that learns gets near it
 
@@ -80,7 +79,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_epochs: int | None = None,
-        checkpoint_seconds: float | None = _SECONDS,
+        checkpoint_seconds: float | None = CHECKPOINT_SECONDS,
         resume: bool = False,
         progress: bool | None = None,
     ) -> None:
@@ -168,7 +167,7 @@ def _checked_callbacks(callbacks: Any) -> tuple[Callback, ...]:
 def _refuse_keeping(resume: bool, epochs: int | None, seconds: float | None) -> None:
     """Refuse what says how to keep a run that is not to be kept."""
     asked = {"resume": resume, "checkpoint_epochs": epochs is not None}
-    asked["checkpoint_seconds"] = seconds is not None and seconds != _SECONDS
+    asked["checkpoint_seconds"] = seconds is not None and seconds != CHECKPOINT_SECONDS
     for name, is_asked in asked.items():
         if is_asked:
             raise SettingError(f"{name} needs a folder that the run is kept in; give checkpoint=.")
