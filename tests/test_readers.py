@@ -281,7 +281,7 @@ def test_blank_lines_may_fill_a_block(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_text_without_line_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources.TextSource.__init__, "__defaults__", (1000,))
+    monkeypatch.setattr(sources, "BLOCK", 1000)
     monkeypatch.setattr(sources, "LONGEST_LINE", 10_000)
     (tmp_path / "log.csv").write_bytes(b"1,2," * 10_000)
     with pytest.raises(vr.DataError, match="line 1: no end within"):
