@@ -275,6 +275,15 @@ def test_an_early_divergence_leaves_the_last_good_epoch(tmp_path):
     np.testing.assert_array_equal(model.item_table, saved.item_table)
 
 
+def test_a_divergence_is_told_although_its_last_good_epoch_cannot_be_kept(tmp_path, monkeypatch):
+    def full(*given):
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr("vitalrank.training.runs.write_folder", full)
+    with pytest.raises(TrainingError, match=r"diverged in epoch \d+ .*none was written yet"):
+        fit(tmp_path / "run", epochs=40, lr=0.5, reg=0.001, optimizer="sgd", checkpoint_seconds=30.0)
+
+
 @pytest.mark.parametrize("change", [{"step": 0}, {"epoch": 1}, {"records": []}, {"identity": {}}, {}])
 def test_a_run_whose_facts_were_changed_is_refused(folder, change):
     meta = json.loads((folder / "model.json").read_text())

@@ -190,7 +190,7 @@ def pictures(lab: Lab, source: Source) -> Data:
         runs = lab.outcomes(source, CONTENDERS[name])
         if "points" in shown and runs:
             found[name] = {
-                **{name: shown[name] for name in ("method", "points", "degree_class")},
+                **{part: shown[part] for part in ("method", "points", "degree_class")},
                 "clustering": mean_and_spread([run.inspection["clustering"]["score"] for run in runs]),
                 "norm_correlation": mean_and_spread([run.inspection["norm_correlation"] for run in runs]),
                 "vanished": mean_and_spread([run.inspection["vanished"] for run in runs]),

@@ -7,14 +7,14 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from vitalrank.devices import own_stream, resolve
-from vitalrank.errors import SettingError, TrainingError
+from vitalrank.errors import SettingError, TrainingError, VitalrankError
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.samplers import VINS, Sampler
 from vitalrank.threads import limited
@@ -296,7 +296,8 @@ class _Session:
         sane = np.isfinite(loss) and totals.loss <= _DIVERGED * totals.start_loss
         if sane and self.engine.is_finite():
             return
-        self._go_back()
+        with suppress(VitalrankError):  # too little memory or disk for it: the divergence is still what to tell
+            self._go_back()
         raise TrainingError(
             f"training diverged in epoch {epoch} (mean loss {loss:.4g}); lower lr (now {self.config.lr:g}) or choose "
             f"another reg (now {self.config.reg:g}). Last good state: {_kept(self.folder)}."
