@@ -29,6 +29,7 @@ class Law(NamedTuple):
     level: NDArray[np.float32]  # (n,)
     pool_level: NDArray[np.float32]  # (m,) the levels of the pool's items, ascending by id
     shots: int
+    is_even: bool  # every item of the pool alike, whatever the positive: nobody need look at its class
 
 
 SIEVE_WORDS = 8  # of 64 bits, for every user

@@ -67,6 +67,7 @@ def _law(
         level=level,
         pool_level=np.ascontiguousarray(level if len(pool) == n else level[pool], np.float32),  # read without strides
         shots=shots,
+        is_even=not shots and bool((first_class == len(starts) - 1).all()),
     )
 
 

@@ -157,6 +157,8 @@ def _heaviest_of_many(pool_level: Any, place: Any, first: Any, last: Any) -> Any
 @njit(inline="always", cache=True, **LEAN)
 def limit_sample(law: Any, item: Any, a: Any, b: Any) -> Any:
     """The limit of Algorithm 1 for many shots, drawn exactly: a uniform block plus a block by weight."""
+    if law.is_even:
+        return any_item(law, a)
     first = law.first_class[item]
     last = len(law.starts) - 1
     if first == last:

@@ -56,8 +56,7 @@ def place_law(law: laws.Law, device: torch.device) -> Law:
     sizes = np.array([law.size, len(law.starts) - 1, len(law.guide)], np.int64)
     arrays = (law.listed, law.ranked, law.starts, law.mass, law.weight, law.guide, law.first_class, law.level, sizes)
     placed = LawArrays(*(_filled(array, device) for array in arrays))
-    is_even = not law.shots and bool((law.first_class == len(law.starts) - 1).all())
-    return Law(placed, bool(law.listed.size), is_even, law.shots)
+    return Law(placed, bool(law.listed.size), law.is_even, law.shots)
 
 
 def place_seen(seen: laws.Seen, device: torch.device) -> Seen:
