@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.batches import Batch, load_batch
 from vitalrank.kernels.cpu.initial import fill_normal
 from vitalrank.kernels.cpu.moves import OPTIMIZERS
-from vitalrank.kernels.cpu.orders import shuffled_order
+from vitalrank.kernels.cpu.orders import Order, shuffled_order
 from vitalrank.kernels.cpu.pulls import Rule, SoftmaxRule
 from vitalrank.kernels.cpu.steps import Scratch, Tables, new_scratch, take_step
 from vitalrank.losses import find_loss
@@ -28,6 +28,7 @@ from vitalrank.training.settings import TrainConfig
 
 Array = NDArray[Any]
 _DEVIATION = 0.01
+_SEVERAL = 8  # batches loaded at once: to ask the threads takes a quarter of the time that one batch takes
 
 
 class CpuEngine(HostEngine):
@@ -80,14 +81,21 @@ class CpuEngine(HostEngine):
         order = shuffled_order(size, self._config.seed, epoch)
         sizes = self._rule.optimizer.step_sizes(rate, size, self._batch, self.step)
         totals = Totals()
-        for start, step_size in zip(range(0, size, self._batch), sizes, strict=True):
-            batch = self._buffers.batch(min(self._batch, size - start))
-            load_batch(order, start, self._train.users, self._train.items, self._tables.users, batch)
+        for batch, step_size in zip(self._batches(order), sizes, strict=True):
             self._train_batch(batch, step_size, totals)
             pulse(totals)
             if not math.isfinite(totals.loss):
                 break
         return totals
+
+    def _batches(self, order: Order) -> Iterator[Batch]:
+        """The batches of an epoch: each loaded when it is its turn, or several at once where no query must wait."""
+        size, tables = len(self._train), self._tables
+        for first in range(0, size, self._buffers.room):
+            several = self._buffers.batch(0, min(self._buffers.room, size - first))
+            load_batch(order, first, self._train.users, self._train.items, tables.users, several)
+            for start in range(0, len(several.users), self._batch):
+                yield self._buffers.batch(start, min(self._batch, len(several.users) - start))
 
     def _train_batch(self, batch: Batch, step_size: float, totals: Totals) -> None:
         draw = self._draw(batch)
@@ -130,15 +138,17 @@ class _Buffers:
     def __init__(self, train: Interactions, size: int, width: int, is_early: bool) -> None:
         self._train = train
         self._size = size
-        queries = large_zeros((size, width), np.float32)
-        self._batch = Batch(np.zeros(size, np.int32), np.zeros(size, np.int32), queries, is_early)
+        self.room = size if is_early else _SEVERAL * size
+        users, positives = np.zeros((2, self.room), np.int32)
+        self._batch = Batch(users, positives, large_zeros((size, width), np.float32), is_early)
         self.rows = np.arange(size, dtype=np.uint32)  # (B,) numbers of the rows in the random counter
         self._scratch: Scratch | None = None
 
-    def batch(self, count: int) -> Batch:
-        whole = self._batch
+    def batch(self, start: int, count: int) -> Batch:
+        """So many positives from a start on."""
+        whole, end = self._batch, start + count
         return whole._replace(
-            users=whole.users[:count], positives=whole.positives[:count], queries=whole.queries[:count]
+            users=whole.users[start:end], positives=whole.positives[start:end], queries=whole.queries[:count]
         )
 
     def scratch(self, negatives: int) -> Scratch:
