@@ -14,7 +14,7 @@ from numba import njit
 
 from vitalrank.kernels.cpu import parts
 from vitalrank.kernels.cpu.machine import peek
-from vitalrank.kernels.cpu.parts import at_once, in_parts, meet, share_of, with_meetings
+from vitalrank.kernels.cpu.parts import at_once, in_parts, meet, with_meetings
 from vitalrank.threads import limited
 
 
@@ -117,16 +117,6 @@ def test_meetings_of_several_callers_do_not_wait_for_each_other():
     for caller in callers:
         caller.join(timeout=60)
         assert not caller.is_alive()
-
-
-@pytest.mark.parametrize("rows", [0, 1, 64, 65, 1000])
-def test_shares_are_the_parts(rows):
-    @njit
-    def shares(rows, parts_):
-        return [share_of(rows, part, parts_) for part in range(parts_)]
-
-    found = shares(rows, 3)
-    assert [row for begin, end in found for row in range(begin, end)] == list(range(rows))
 
 
 def test_a_forked_child_ranks_draws_and_fits():

@@ -106,10 +106,3 @@ def meet(arrived: Any, parts: Any) -> None:
             looks += 1
             if looks % _LOOKS == 0:
                 give_way()
-
-
-@njit(cache=True, **INNER)
-def share_of(rows: Any, part: Any, parts: Any) -> Any:
-    """Where the part-th of so many parts of the rows begins and ends."""
-    size = _ROWS * ((rows + _ROWS * parts - 1) // (_ROWS * parts))
-    return min(part * size, rows), min((part + 1) * size, rows)

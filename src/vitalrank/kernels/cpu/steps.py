@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from vitalrank.kernels.compiling import FAST, INNER, LEAN
 from vitalrank.kernels.cpu.batches import Batch, copy_query
-from vitalrank.kernels.cpu.groups import Groups, group_items, group_users, is_drawn, new_groups
+from vitalrank.kernels.cpu.groups import Groups, group_items, group_users, is_drawn, new_groups, share_of
 from vitalrank.kernels.cpu.machine import prefetch_columns
 from vitalrank.kernels.cpu.moves import move_row
-from vitalrank.kernels.cpu.parts import meet, share_of, threads_for, with_meetings
+from vitalrank.kernels.cpu.parts import meet, threads_for, with_meetings
 from vitalrank.kernels.cpu.proposing import dot
 from vitalrank.kernels.cpu.pulls import Rule, pull_row
 from vitalrank.losses import VANISHED
@@ -94,12 +94,12 @@ def _take_part(
     weights: Any, batch: Any, tables: Any, felt: Any, users: Any, items: Any,
 ) -> None:  # fmt: skip
     """One thread's part of a step: threads meet in compiled code, where that takes no time."""
-    if part == 0:
-        found[0] = group_users(batch, ids, users)
-    if part == parts - 1:
+    if part == 0:  # the first to begin, and this takes longer
         found[1] = group_items(batch, ids, items)
+    if part == parts - 1:
+        found[0] = group_users(batch, ids, users)
     meet(arrived, parts)
-    begin, end = share_of(found[0], part, parts)
+    begin, end = share_of(users.starts, found[0], part, parts)
     for first in range(begin, end, _ROWS):
         # One kind of work at a time: each loop's turns are independent, so the processor overlaps them.
         last = min(first + _ROWS, end)
@@ -110,7 +110,7 @@ def _take_part(
     meet(arrived, parts)
     if part == 0:
         _sum_up(ids, felt, sums)
-    begin, end = share_of(found[1], part, parts)
+    begin, end = share_of(items.starts, found[1], part, parts)
     _move_items(begin, end, gradient, rule, rate, batch, tables, felt, items)
 
 
