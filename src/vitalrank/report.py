@@ -9,11 +9,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from vitalrank.comparing.outcomes import write_text
 from vitalrank.comparing.planning import Entry, surroundings
 from vitalrank.comparing.results import Results
 from vitalrank.comparing.running import Job
 from vitalrank.errors import SettingError, StorageError
+from vitalrank.files import write_text
 from vitalrank.reporting.sections import SECTIONS, opening, summary_sentence
 from vitalrank.training import TrainConfig
 

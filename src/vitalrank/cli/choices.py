@@ -174,7 +174,7 @@ def parts_of(log: Any, test: float, valid: float) -> dict[str, Any]:
 
 def save_config(path: Path | None, values: Mapping[str, Any], comments: Sequence[str] = ()) -> None:
     """Write settings to a config file, if one is asked for."""
-    from vitalrank.comparing.outcomes import write_text
+    from vitalrank.files import write_text
 
     if path is not None:
         write_text(path, to_toml(values, comments))

@@ -70,8 +70,8 @@ def tune(
     [bold]vitalrank fit log.tsv --out runs/a --config runs/t/best.toml[/]
     """
     from vitalrank.cli.choices import fit_file, parts_of, read_log, save_config
-    from vitalrank.comparing.outcomes import write_text
     from vitalrank.errors import SettingError
+    from vitalrank.files import write_text
     from vitalrank.tuning import tune as search
 
     fixed = typed_and_filed(ctx, "settings")

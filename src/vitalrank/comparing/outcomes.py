@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 
 from vitalrank.checkpoint import write_tensors
 from vitalrank.errors import SettingError, StorageError
+from vitalrank.files import write_text
 from vitalrank.training.history import Record
 
 PER_USER = "per_user"
@@ -79,14 +80,3 @@ def read_outcome(path: Path, expected: dict[str, Any]) -> Outcome | None:
                 f"{path}: is of {name} {outcome.identity[name]}, not {value}; choose another folder or remove it."
             )
     return outcome
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file whole or not at all."""
-    draft = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be written ({error}); free space or choose another folder.") from error

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from vitalrank.analysis import Counted, inspect_model, picture
-from vitalrank.comparing.outcomes import Outcome, read_outcome, write_outcome, write_text
+from vitalrank.comparing.outcomes import Outcome, read_outcome, write_outcome
 from vitalrank.comparing.planning import (
     Entry,
     check,
@@ -31,6 +31,7 @@ from vitalrank.datasets import synthetic
 from vitalrank.devices import resolve
 from vitalrank.errors import SettingError, StorageError, VitalrankError
 from vitalrank.evaluation import evaluate
+from vitalrank.files import write_text
 from vitalrank.interactions import Interactions
 from vitalrank.metrics import METRICS
 from vitalrank.models.base import DotRecommender

@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vitalrank.comparing.outcomes import write_text
 from vitalrank.comparing.planning import surroundings
 from vitalrank.errors import StorageError
+from vitalrank.files import write_text
 from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.earlier import earlier_note, fill_in
 from vitalrank.paper.experiment import Data, Experiment, nothing

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
-from vitalrank.errors import StorageError
+from vitalrank.files import write_text
 
 Record = dict[str, Any]
 _KEPT = ("sampler", "settings", "best_epoch", "stopped")  # beside the records, in a saved model
@@ -129,8 +129,5 @@ class History(Sequence[Record]):
 
         text = "".join(to_json(record) + "\n" for record in self.records)
         if path is not None:
-            try:
-                Path(path).write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise StorageError(f"{path}: cannot be written ({error}); choose another place.") from error
+            write_text(Path(path), text)
         return text
