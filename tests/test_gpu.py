@@ -203,14 +203,15 @@ def test_every_kernel_compiles_for_a_card_that_is_not_here():
     assert set(done.stdout.split()) == launched
 
 
+@pytest.fixture(scope="module")
+def parts():
+    return vr.datasets.synthetic(users=900, items=700, interactions=40_000, seed=0).split_last(0.2, valid=0.1)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not REAL, reason="needs a GPU")
 class TestOnTheCard:
     """Whole runs, which take a graph."""
-
-    @pytest.fixture(scope="class")
-    def parts(self):
-        return vr.datasets.synthetic(users=900, items=700, interactions=40_000, seed=0).split_last(0.2, valid=0.1)
 
     @pytest.mark.parametrize(
         "sampler", [vr.Uniform(), vr.VINS(), vr.DNS(8), vr.SA(candidates=16), vr.PRIS(), vr.AOBPR()]
