@@ -142,6 +142,17 @@ def test_an_archive_without_the_log_is_removed(served: Path, monkeypatch: pytest
     assert not [file for file in served.rglob("*") if file.is_file()]
 
 
+def test_an_archive_that_finds_no_room_leaves_nothing_half(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: Any, file: Any) -> None:
+        file.write(source.read(5))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(datasets.shutil, "copyfileobj", full)
+    with pytest.raises(vr.StorageError, match=r"u\.data: cannot be written .*No space left"):
+        datasets.get("ml-100k", cache=served, progress=False)
+    assert [file.name for file in served.rglob("*") if file.is_file()] == ["ml-100k.zip"]
+
+
 def test_prepare_writes_a_clean_log(tmp_path: Path) -> None:
     raw = tmp_path / "raw.csv"
     raw.write_text("user,item,time\nb,1,3\na,1,2\na,2,1\nb,1,9\nb,2,1\nc,9,1\nbroken\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vitalrank.errors import StorageError
-from vitalrank.files import write_text
+from vitalrank.files import replacing, write_text
 
 
 def names(folder):
@@ -37,6 +37,17 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):
         write_text(place, "new text")
     assert place.read_text() == "old"
     assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_block_that_fails_otherwise_leaves_no_draft_either(tmp_path):
+    def fail():
+        with replacing(tmp_path / "a.txt") as draft:
+            draft.write_text("half")
+            raise KeyError("b")
+
+    with pytest.raises(KeyError):
+        fail()
+    assert names(tmp_path) == []
 
 
 def test_a_folder_in_its_place_is_an_error_and_leaves_nothing(tmp_path):

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 
 from vitalrank.checkpoint import write_tensors
 from vitalrank.errors import SettingError, StorageError
-from vitalrank.files import write_text
+from vitalrank.files import replacing, write_text
 from vitalrank.training.history import Record
 
 PER_USER = "per_user"
@@ -54,11 +54,9 @@ def write_outcome(outcome: Outcome, path: Path) -> None:
     plain = {name: value for name, value in asdict(outcome).items() if name != PER_USER}
     values = path.with_suffix(".safetensors")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = values.with_name(values.name + ".part")
-        write_tensors({PER_USER: outcome.per_user}, draft)
-        draft.replace(values)
-    except (OSError, SafetensorError) as error:
+        with replacing(values) as draft:
+            write_tensors({PER_USER: outcome.per_user}, draft)
+    except SafetensorError as error:  # what the disk said, in its words
         raise StorageError(f"{values}: cannot be written ({error}); free space or choose another folder.") from error
     write_text(path, json.dumps(plain))
 

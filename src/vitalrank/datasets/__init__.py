@@ -15,6 +15,7 @@ from vitalrank.datasets.downloads import Progress, cache_folder, download
 from vitalrank.datasets.known import DATASETS, Dataset
 from vitalrank.datasets.synthesis import synthetic
 from vitalrank.errors import DataError, SettingError, StorageError
+from vitalrank.files import replacing
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.stats import Statistics
 from vitalrank.readers import read
@@ -83,14 +84,18 @@ def _download_with_bar(url: str, target: Path, sha256: str | None, show: bool) -
 def _unpacked(archive: Path, member: str) -> Path:
     """The one file we need of a zip archive, beside it; only that name is ever written."""
     target = archive.with_name(Path(member).name)
-    part = target.with_name(target.name + ".part")
     try:
-        with zipfile.ZipFile(archive) as packed, packed.open(member) as source, part.open("wb") as file:
+        with (
+            zipfile.ZipFile(archive) as packed,
+            packed.open(member) as source,
+            replacing(target) as draft,
+            draft.open("wb") as file,
+        ):
             shutil.copyfileobj(source, file)
     except (zipfile.BadZipFile, KeyError, EOFError) as error:
         archive.unlink()
         raise DataError(f"{archive} is damaged or holds no {member}; it was removed, so fetch it again.") from error
-    return part.replace(target)
+    return target
 
 
 def load(source: str | PathLike[str], cache: str | PathLike[str] | None = None, **options: Any) -> Interactions:
@@ -187,13 +192,8 @@ def write_log(log: Interactions, target: str | PathLike[str]) -> Path:
     columns = {"user": _column(log.user_ids, log.users), "item": _column(log.item_ids, log.items)}
     if log.times is not None:
         columns["time"] = pa.array(log.times)
-    part = path.with_name(path.name + ".part")
-    try:
-        pq.write_table(pa.table(columns), part, compression="zstd")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise StorageError(f"{path}: cannot be written ({error}); choose another place.") from error
+    with replacing(path) as draft:
+        pq.write_table(pa.table(columns), draft, compression="zstd")
     return path
 
 

@@ -28,7 +28,7 @@ from vitalrank.training.settings import TrainConfig
 
 Array = NDArray[Any]
 _DEVIATION = 0.01
-_SEVERAL = 8  # batches loaded at once: to ask the threads takes a quarter of the time that one batch takes
+_SEVERAL = 8  # batches loaded at once: to ask the threads is a quarter of the time that loading one takes
 
 
 class CpuEngine(HostEngine):
@@ -138,7 +138,7 @@ class _Buffers:
     def __init__(self, train: Interactions, size: int, width: int, is_early: bool) -> None:
         self._train = train
         self._size = size
-        self.room = size if is_early else _SEVERAL * size
+        self.room = size if is_early else min(_SEVERAL * size, len(train))
         users, positives = np.zeros((2, self.room), np.int32)
         self._batch = Batch(users, positives, large_zeros((size, width), np.float32), is_early)
         self.rows = np.arange(size, dtype=np.uint32)  # (B,) numbers of the rows in the random counter
