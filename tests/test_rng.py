@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 from reference import philox as plain
 from vitalrank.kernels import rng
+from vitalrank.kernels.cpu.vectors import fill_words
 
 # Published with the generator: counter, key, words.
 VECTORS = [
@@ -47,15 +49,22 @@ def test_numbers_from_words(high, low, n):
     assert rng.fine_unit(high, low) == plain.fine_unit(high, low) < 1
 
 
-def test_pairs_of_a_stream_from_any_turn():
-    place = (np.uint64(9), 4, np.uint32(2), plain.PROPOSE + plain.STREAMS * 3)
+@njit
+def _load(words, place, turn):
+    seed, step, row, stream = place
+    fill_words(seed, step, row, stream, (turn // rng.PAIRS) * rng.LANES, words)
+
+
+@pytest.mark.parametrize(("seed", "step"), [(9, 4), (2**64 - 1, 2**32 - 1)])
+def test_pairs_of_a_stream_from_any_turn(seed, step):
+    place = (np.uint64(seed), step, np.uint32(2), plain.PROPOSE + plain.STREAMS * 3)
     for start in (0, 5, 16, 31):
-        stream = plain.Stream(9, 4, 2, index=3, turn=start)
+        stream = plain.Stream(seed, step, 2, index=3, turn=start)
         buffer = rng.new_words()
-        rng.fill(buffer, place, start)
+        _load(buffer, place, start)
         for turn in range(start, start + 40):
             if turn % rng.PAIRS == 0:
-                rng.fill(buffer, place, turn)
+                _load(buffer, place, turn)
             a, b = rng.word_pair(buffer, turn)
             assert (int(a), int(b)) == stream.pair()
 

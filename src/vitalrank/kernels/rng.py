@@ -28,15 +28,17 @@ CLUSTER = 6
 DROP = 7
 STREAMS = 16  # stream = purpose + STREAMS * index of the negative among the k of a row
 
+ROUNDS = 10
+ROUND_WORDS = 0xD2511F53, 0xCD9E8D57  # what words are multiplied by in each round
+ROUND_KEYS = 0x9E3779B9, 0xBB67AE85  # what is added to the halves of the key after it
+
 LANES = 8  # blocks of one fill: as many as a wide vector register holds
 PAIRS = 2 * LANES  # a block of four words makes two pairs
 
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
-_ROUND_0 = np.uint64(0xD2511F53)
-_ROUND_1 = np.uint64(0xCD9E8D57)
-_WEYL_0 = np.uint64(0x9E3779B9)
-_WEYL_1 = np.uint64(0xBB67AE85)
+_ROUND_0, _ROUND_1 = (np.uint64(factor) for factor in ROUND_WORDS)
+_WEYL_0, _WEYL_1 = (np.uint64(more) for more in ROUND_KEYS)
 _UNIT_32 = 2.0**-32
 _UNIT_53 = 2.0**-53
 
@@ -50,7 +52,7 @@ def philox(seed: Any, step: Any, row: Any, turn: Any, stream: Any) -> Any:
     b = np.uint64(row) & _LOW
     c = np.uint64(turn) & _LOW
     d = np.uint64(stream) & _LOW
-    for _ in range(10):
+    for _ in range(ROUNDS):
         left = a * _ROUND_0
         right = c * _ROUND_1
         a, b, c, d = (right >> _SHIFT) ^ b ^ key_0, right & _LOW, (left >> _SHIFT) ^ d ^ key_1, left & _LOW
@@ -78,21 +80,8 @@ def fine_unit(high: Any, low: Any) -> Any:
 
 
 def new_words() -> NDArray[np.uint64]:
-    """A buffer for ``fill``."""
+    """A buffer for the pairs around a turn."""
     return np.empty((4, LANES), np.uint64)
-
-
-@njit(cache=True, **LEAN)
-def fill(words: Any, place: Any, turn: Any) -> None:
-    """Load the pairs around ``turn`` of the stream at ``place = (seed, step, row, stream)``, several blocks at once."""
-    seed, step, row, stream = place
-    block = np.uint64((turn // PAIRS) * LANES)
-    for lane in range(words.shape[1]):  # a bound the compiler does not know: it vectorises instead of unrolling
-        a, b, c, d = philox(seed, step, row, block + np.uint64(lane), stream)
-        words[0, lane] = a
-        words[1, lane] = b
-        words[2, lane] = c
-        words[3, lane] = d
 
 
 @njit(inline="always", cache=True, **LEAN)

@@ -11,8 +11,19 @@ from numpy.typing import NDArray
 from vitalrank.kernels.compiling import FAST, INNER, LEAN
 from vitalrank.kernels.cpu.machine import lowest_bit, prefetch_line
 from vitalrank.kernels.cpu.sieves import ask_for_words, is_marked
-from vitalrank.kernels.cpu.vectors import judge_shots
-from vitalrank.kernels.rng import PAIRS, RESCUE, STREAMS, below, fill, fine_unit, new_words, philox, unit, word_pair
+from vitalrank.kernels.cpu.vectors import fill_words, fire_shots
+from vitalrank.kernels.rng import (
+    LANES,
+    PAIRS,
+    RESCUE,
+    STREAMS,
+    below,
+    fine_unit,
+    new_words,
+    philox,
+    unit,
+    word_pair,
+)  # fmt: skip
 
 # Draws of seen items in a row before the law over what is open is worked out exactly, in O(items).
 PATIENCE = 64
@@ -81,9 +92,9 @@ def _item_at(law: Any, place: Any) -> Any:
 
 
 class Shots(NamedTuple):
-    """The shots around a turn and, if the law rejects, what they and those before them hit; a buffer for a search."""
+    """The random words around a turn or, if the law rejects, what the shots around it and before it hit."""
 
-    words: NDArray[np.uint64]  # (4, LANES) of the last PAIRS shots
+    words: NDArray[np.uint64]  # (4, LANES)
     hits: NDArray[np.int64]  # (KEPT,) places in the pool; shot ``turn`` is at ``turn % KEPT``
     weights: NDArray[np.float32]  # (KEPT,)
     accepted: NDArray[np.uint64]  # (1,) a bit for each of the last PAIRS shots
@@ -96,13 +107,21 @@ def new_shots() -> Shots:
 
 @njit(inline="always", cache=True, **LEAN)
 def load_shots(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> None:
-    """Load the shots around ``turn``, and judge them all at once: that is quicker than one by one until a hit."""
-    fill(shots.words, place, turn)
+    """Load what ``sample`` reads around ``turn``: random words or, if the law rejects, shots already judged.
+
+    To judge all at once is quicker than one by one until a hit.
+    """
+    seed, step, row, stream = place
+    block = (turn // PAIRS) * LANES
     if law.shots > 0:
         level = np.float64(law.level[item])
         at = turn & (KEPT - PAIRS)
         hits, weights = shots.hits[at:], shots.weights[at:]
-        shots.accepted[0] = judge_shots(shots.words, law.size, level, law.pool_level, hits, weights)
+        shots.accepted[0] = fire_shots(
+            seed, step, row, stream, block, law.size, level, law.pool_level, hits, weights
+        )  # fmt: skip
+    else:
+        fill_words(seed, step, row, stream, block, shots.words)
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -258,7 +277,7 @@ def sample(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> Any:
     if law.shots > 0:
         return reject_sample(law, item, shots, place, turn)
     if (turn & (PAIRS - 1)) == 0:
-        fill(shots.words, place, turn)
+        load_shots(law, item, shots, place, turn)
     a, b = word_pair(shots.words, turn)
     return limit_sample(law, item, a, b), turn + 1
 
