@@ -19,17 +19,18 @@ _BIT, _INT, _WORD = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
 _LOW = 0xFFFFFFFF
 _UNIT = 2.0**-32
-_GATHER = f"llvm.masked.gather.v{LANES}f32.v{LANES}p0"
+_WIDE = 4  # words of a vector: on many processors wider ones slow down all that runs beside them
+_GATHER = f"llvm.masked.gather.v{_WIDE}f32.v{_WIDE}p0"
 _PLACE = (types.uint64,) * 5  # seed, step, row, stream, first block
 
 
 def _vector(kind: Any) -> Any:
-    return ir.VectorType(kind, LANES)
+    return ir.VectorType(kind, _WIDE)
 
 
 def _same(kind: Any, value: Any) -> Any:
     """A vector of one constant."""
-    return ir.Constant(_vector(kind), [value] * LANES)
+    return ir.Constant(_vector(kind), [value] * _WIDE)
 
 
 def _spread(builder: Any, value: Any) -> Any:
@@ -46,17 +47,27 @@ def _high(builder: Any, words: Any) -> Any:
     return builder.lshr(words, _same(_WORD, 32))
 
 
-def _philox(builder: Any, seed: Any, step: Any, row: Any, stream: Any, block: Any) -> list[Any]:
-    """The four words of each of LANES blocks, as ``rng.philox`` makes them; upper halves are cleared at the end."""
-    key_0, key_1 = _spread(builder, seed), _spread(builder, builder.lshr(seed, _WORD(32)))
+def _philox(builder: Any, seed: Any, step: Any, row: Any, stream: Any, block: Any) -> list[list[Any]]:
+    """The four words of LANES blocks, a vector of blocks after the other, as ``rng.philox`` makes them.
+
+    All vectors go through a round before the next, so that none waits for itself; upper halves are cleared last.
+    """
+    keys = [_spread(builder, seed), _spread(builder, builder.lshr(seed, _WORD(32)))]
     a, b, d = (_spread(builder, number) for number in (step, row, stream))
-    c = builder.add(_spread(builder, block), ir.Constant(_vector(_WORD), list(range(LANES))))
+    blocks = [[block_of + lane for lane in range(_WIDE)] for block_of in range(0, LANES, _WIDE)]
+    first = _spread(builder, block)
+    groups = [[a, b, builder.add(first, ir.Constant(_vector(_WORD), lanes)), d] for lanes in blocks]
     for _ in range(ROUNDS):
-        left, right = (builder.mul(_low(builder, x), _same(_WORD, y)) for x, y in zip((a, c), ROUND_WORDS, strict=True))
-        a, b = builder.xor(builder.xor(_high(builder, right), b), key_0), right
-        c, d = builder.xor(builder.xor(_high(builder, left), d), key_1), left
-        key_0, key_1 = (builder.add(x, _same(_WORD, y)) for x, y in zip((key_0, key_1), ROUND_KEYS, strict=True))
-    return [_low(builder, word) for word in (a, b, c, d)]
+        groups = [_round(builder, *words, *keys) for words in groups]
+        keys = [builder.add(key, _same(_WORD, more)) for key, more in zip(keys, ROUND_KEYS, strict=True)]
+    return [[_low(builder, word) for word in words] for words in groups]
+
+
+def _round(builder: Any, a: Any, b: Any, c: Any, d: Any, key_0: Any, key_1: Any) -> list[Any]:
+    left, right = (builder.mul(_low(builder, x), _same(_WORD, y)) for x, y in zip((a, c), ROUND_WORDS, strict=True))
+    new_a = builder.xor(builder.xor(_high(builder, right), b), key_0)
+    new_c = builder.xor(builder.xor(_high(builder, left), d), key_1)
+    return [new_a, right, new_c, left]
 
 
 def _gather(builder: Any, array: Any, places: Any) -> Any:
@@ -80,8 +91,9 @@ def _fill_words(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[5])(context, builder, args[5]).data
-        for row_of_words, made in enumerate(_philox(builder, *args[:5])):
-            _store(builder, made, cgutils.pointer_add(builder, data, _WORD(row_of_words * LANES * 8)), align=8)
+        for first, made in zip(range(0, LANES, _WIDE), _philox(builder, *args[:5]), strict=True):
+            for number, vector in enumerate(made):
+                _store(builder, vector, builder.gep(data, [_WORD(number * LANES + first)]), align=8)
         return context.get_dummy_value()
 
     return types.void(*_PLACE, words), generate
@@ -98,26 +110,36 @@ def _fire_shots(
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def data(n: int) -> Any:
-            return context.make_array(signature.args[n])(context, builder, args[n]).data
-
-        words = _philox(builder, *args[:5])
+        levels, places, weights = (
+            context.make_array(signature.args[n])(context, builder, args[n]).data for n in (7, 8, 9)
+        )
         count = _low(builder, _spread(builder, args[5]))
         bar = _spread(builder, builder.fmul(args[6], _DOUBLE(_UNIT)))
-        halves = []
-        for aimed, held in (words[:2], words[2:]):
-            place = _high(builder, builder.mul(aimed, count))
-            weight = _gather(builder, data(7), place)
-            aim = builder.fmul(builder.uitofp(held, _vector(_DOUBLE)), bar)
-            halves.append((place, weight, builder.fcmp_ordered("<", aim, builder.fpext(weight, _vector(_DOUBLE)))))
-        # The two pairs of a block stand side by side.
-        order = ir.Constant(ir.VectorType(_INT, 2 * LANES), [n for lane in range(LANES) for n in (lane, lane + LANES)])
-        all_places, all_weights, accepted = (builder.shuffle_vector(*both, order) for both in zip(*halves, strict=True))
-        _store(builder, all_places, data(8), align=8)
-        _store(builder, all_weights, data(9), align=4)
-        return builder.zext(builder.bitcast(accepted, ir.IntType(2 * LANES)), _WORD)
+        found = _WORD(0)
+        for first, words in zip(range(0, LANES, _WIDE), _philox(builder, *args[:5]), strict=True):
+            halves = [_judge(builder, *pair, count, bar, levels) for pair in (words[:2], words[2:])]
+            place, weight, accepted = (_side_by_side(builder, *both) for both in zip(*halves, strict=True))
+            _store(builder, place, builder.gep(places, [_WORD(2 * first)]), align=8)
+            _store(builder, weight, builder.gep(weights, [_WORD(2 * first)]), align=4)
+            bits = builder.zext(builder.bitcast(accepted, ir.IntType(2 * _WIDE)), _WORD)
+            found = builder.or_(found, builder.shl(bits, _WORD(2 * first)))
+        return found
 
     return types.uint64(*_PLACE, types.int64, types.float64, levels, places, weights), generate
+
+
+def _judge(builder: Any, aimed: Any, held: Any, count: Any, bar: Any, levels: Any) -> tuple[Any, Any, Any]:
+    """What a vector of shots hits, its weight, and whether it is accepted."""
+    place = _high(builder, builder.mul(aimed, count))
+    weight = _gather(builder, levels, place)
+    aim = builder.fmul(builder.uitofp(held, _vector(_DOUBLE)), bar)
+    return place, weight, builder.fcmp_ordered("<", aim, builder.fpext(weight, _vector(_DOUBLE)))
+
+
+def _side_by_side(builder: Any, left: Any, right: Any) -> Any:
+    """The two pairs of a block, one after the other."""
+    order = [n for lane in range(_WIDE) for n in (lane, lane + _WIDE)]
+    return builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(_INT, 2 * _WIDE), order))
 
 
 fill_words: Any = intrinsic(_fill_words)
