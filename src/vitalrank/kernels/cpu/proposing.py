@@ -107,21 +107,29 @@ def new_shots() -> Shots:
 
 @njit(inline="always", cache=True, **LEAN)
 def load_shots(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> None:
-    """Load what ``sample`` reads around ``turn``: random words or, if the law rejects, shots already judged.
-
-    To judge all at once is quicker than one by one until a hit.
-    """
-    seed, step, row, stream = place
-    block = (turn // PAIRS) * LANES
+    """Load what ``sample`` reads around ``turn``: random words or, if the law rejects, shots already judged."""
     if law.shots > 0:
-        level = np.float64(law.level[item])
-        at = turn & (KEPT - PAIRS)
-        hits, weights = shots.hits[at:], shots.weights[at:]
-        shots.accepted[0] = fire_shots(
-            seed, step, row, stream, block, law.size, level, law.pool_level, hits, weights
-        )  # fmt: skip
+        _judge_shots(law, item, shots, place, turn)
     else:
-        fill_words(seed, step, row, stream, block, shots.words)
+        _load_words(shots, place, turn)
+
+
+@njit(inline="always", cache=True, **LEAN)
+def _load_words(shots: Any, place: Any, turn: Any) -> None:
+    seed, step, row, stream = place
+    fill_words(seed, step, row, stream, (turn // PAIRS) * LANES, shots.words)
+
+
+@njit(inline="always", cache=True, **LEAN)
+def _judge_shots(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> None:
+    """All shots around ``turn`` at once: that is quicker than one by one until a hit."""
+    seed, step, row, stream = place
+    level = np.float64(law.level[item])
+    at = turn & (KEPT - PAIRS)
+    hits, weights = shots.hits[at:], shots.weights[at:]
+    shots.accepted[0] = fire_shots(
+        seed, step, row, stream, (turn // PAIRS) * LANES, law.size, level, law.pool_level, hits, weights
+    )  # fmt: skip
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -132,7 +140,7 @@ def reject_sample(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> Any
     while at < last:
         shot = at & (PAIRS - 1)
         if shot == 0:
-            load_shots(law, item, shots, place, at)
+            _judge_shots(law, item, shots, place, at)
         accepted = shots.accepted[0] >> np.uint64(shot)
         if accepted != 0:
             at += np.int64(lowest_bit(accepted))
@@ -277,7 +285,7 @@ def sample(law: Any, item: Any, shots: Any, place: Any, turn: Any) -> Any:
     if law.shots > 0:
         return reject_sample(law, item, shots, place, turn)
     if (turn & (PAIRS - 1)) == 0:
-        load_shots(law, item, shots, place, turn)
+        _load_words(shots, place, turn)
     a, b = word_pair(shots.words, turn)
     return limit_sample(law, item, a, b), turn + 1
 
