@@ -2,6 +2,7 @@
 
     python benchmarks/mf.py              # everything; makes benchmarks/.peers, an environment for the peers, if absent
     python benchmarks/mf.py --no-peers   # ours alone
+    python benchmarks/mf.py --save-as mf.intel   # on a machine of another kind, beside the numbers of the first
 
 The goals: Uniform with SGD or Adagrad no slower than implicit's BPR, Uniform with Adam at most twice that, VINS with
 Adam at 15 tries at most half of LightFM's WARP; ten times the log at most eleven times the seconds. mf.json says what
@@ -150,6 +151,7 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--largest", type=int, default=30_000_000, help="largest log of the growth table")
     parser.add_argument("--no-save", action="store_true")
+    parser.add_argument("--save-as", default="mf", help="name of the file, for a machine of another kind")
     arguments = parser.parse_args()
     print(f"{'seconds per epoch, dim 64':28s}{'':12s}{'/ implicit':>10s}{'tries':>8s}")
     python = None if arguments.no_peers else peers_python(["implicit", "cornac", "lightfm-next"])
@@ -159,7 +161,7 @@ def main() -> None:
     saved["peers"] = peer_versions(python) if python else {}
     saved["growth"] = growth(arguments.largest)
     if not arguments.no_save:
-        save("mf", saved)
+        save(arguments.save_as, saved)
 
 
 def ratios(epoch: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:

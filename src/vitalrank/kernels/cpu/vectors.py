@@ -20,6 +20,7 @@ _FLOAT, _DOUBLE = ir.FloatType(), ir.DoubleType()
 _LOW = 0xFFFFFFFF
 _UNIT = 2.0**-32
 _WIDE = 4  # words of a vector: on many processors wider ones slow down all that runs beside them
+_FIRSTS = range(0, LANES, _WIDE)  # the first block of each vector
 _GATHER = f"llvm.masked.gather.v{_WIDE}f32.v{_WIDE}p0"
 _PLACE = (types.uint64,) * 5  # seed, step, row, stream, first block
 
@@ -54,9 +55,8 @@ def _philox(builder: Any, seed: Any, step: Any, row: Any, stream: Any, block: An
     """
     keys = [_spread(builder, seed), _spread(builder, builder.lshr(seed, _WORD(32)))]
     a, b, d = (_spread(builder, number) for number in (step, row, stream))
-    blocks = [[block_of + lane for lane in range(_WIDE)] for block_of in range(0, LANES, _WIDE)]
-    first = _spread(builder, block)
-    groups = [[a, b, builder.add(first, ir.Constant(_vector(_WORD), lanes)), d] for lanes in blocks]
+    lanes = [ir.Constant(_vector(_WORD), list(range(first, first + _WIDE))) for first in _FIRSTS]
+    groups = [[a, b, builder.add(_spread(builder, block), blocks), d] for blocks in lanes]
     for _ in range(ROUNDS):
         groups = [_round(builder, *words, *keys) for words in groups]
         keys = [builder.add(key, _same(_WORD, more)) for key, more in zip(keys, ROUND_KEYS, strict=True)]
@@ -91,7 +91,7 @@ def _fill_words(
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[5])(context, builder, args[5]).data
-        for first, made in zip(range(0, LANES, _WIDE), _philox(builder, *args[:5]), strict=True):
+        for first, made in zip(_FIRSTS, _philox(builder, *args[:5]), strict=True):
             for number, vector in enumerate(made):
                 _store(builder, vector, builder.gep(data, [_WORD(number * LANES + first)]), align=8)
         return context.get_dummy_value()
@@ -116,8 +116,9 @@ def _fire_shots(
         count = _low(builder, _spread(builder, args[5]))
         bar = _spread(builder, builder.fmul(args[6], _DOUBLE(_UNIT)))
         found = _WORD(0)
-        for first, words in zip(range(0, LANES, _WIDE), _philox(builder, *args[:5]), strict=True):
-            halves = [_judge(builder, *pair, count, bar, levels) for pair in (words[:2], words[2:])]
+        for first, words in zip(_FIRSTS, _philox(builder, *args[:5]), strict=True):
+            a, b, c, d = words
+            halves = [_judge(builder, aimed, held, count, bar, levels) for aimed, held in ((a, b), (c, d))]
             place, weight, accepted = (_side_by_side(builder, *both) for both in zip(*halves, strict=True))
             _store(builder, place, builder.gep(places, [_WORD(2 * first)]), align=8)
             _store(builder, weight, builder.gep(weights, [_WORD(2 * first)]), align=4)
