@@ -32,7 +32,7 @@ ROUNDS = 10
 ROUND_WORDS = 0xD2511F53, 0xCD9E8D57  # what words are multiplied by in each round
 ROUND_KEYS = 0x9E3779B9, 0xBB67AE85  # what is added to the halves of the key after it
 
-LANES = 8  # blocks of one fill: as many as a wide vector register holds
+LANES = 8  # blocks made at once
 PAIRS = 2 * LANES  # a block of four words makes two pairs
 
 _LOW = np.uint64(0xFFFFFFFF)
