@@ -46,11 +46,11 @@ def main() -> None:
     driver.set_active(Elsewhere())
     JITFunction.__getitem__ = compile_only
     torch.empty = torch.zeros  # what no kernel fills must be harmless
-    from vitalrank.evaluation.device_ranking import DeviceRanker
+    from vitalrank.config import TrainConfig
+    from vitalrank.engines.mf_gpu import GpuEngine
     from vitalrank.kernels.gpu import new_counter
-    from vitalrank.kernels.gpu.dropout import drop
-    from vitalrank.models.mf_gpu_engine import GpuEngine
-    from vitalrank.training.settings import TrainConfig
+    from vitalrank.kernels.gpu.training.dropout import drop
+    from vitalrank.ranking.device_top_n import DeviceRanker
 
     world = make_world(rows=9)
     for name in SAMPLERS:

@@ -10,7 +10,7 @@ if "VITALRANK_TEST_GPU" not in os.environ:
 
 import pytest
 
-from vitalrank.kernels.cpu import parts
+from vitalrank.kernels.cpu.runtime import parallel as parts
 
 parts.LEAST = 1  # threads share even the small batches of tests
 

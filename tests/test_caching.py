@@ -13,7 +13,7 @@ import pytest
 
 import vitalrank
 from vitalrank.kernels.caching import digest_of
-from vitalrank.kernels.cpu.initial import fill_normal
+from vitalrank.kernels.cpu.training.initial import fill_normal
 
 
 def copied(to):
@@ -37,7 +37,7 @@ def drawn(package, temporary):
 import tempfile
 tempfile.tempdir = {str(temporary)!r}
 import numpy as np
-from vitalrank.kernels.cpu.initial import fill_normal
+from vitalrank.kernels.cpu.training.initial import fill_normal
 table = np.zeros((1, 1, 2), np.float32)
 fill_normal(table, 1, 0, 0, 1.0)
 print(*table.ravel())
@@ -83,7 +83,7 @@ def test_kernels_run_where_nothing_can_be_kept(package, usual):
 
 KEPT = """
 import numpy as np
-from vitalrank.kernels.cpu import initial
+from vitalrank.kernels.cpu.training import initial
 table = np.zeros((1, 1, 2), np.float32)
 initial.fill_normal(table, 1, 0, 0, 1.0)
 (found,) = initial._fill_rows.stats.cache_hits.values() or [0]

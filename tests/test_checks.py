@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vitalrank as vr
-from vitalrank.checks import own, whole
+from vitalrank._util.checks import own, whole
 from vitalrank.comparing.planning import seeds_of
 from vitalrank.tuning import Choice, Range
 

@@ -12,8 +12,8 @@ import pytest
 
 import vitalrank as vr
 from commands import QUICK, call, complaint, told, write_log
+from vitalrank._util.devices import resolve
 from vitalrank.cli import doctor
-from vitalrank.devices import resolve
 
 
 @pytest.fixture(scope="module")

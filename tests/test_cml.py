@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import vitalrank as vr
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
-from vitalrank.samplers.foreign import ForeignSampler
-from vitalrank.training.settings import TrainConfig
+from vitalrank.samplers.adapter import SamplerAdapter
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -42,7 +42,7 @@ def test_a_step_is_that_of_the_weighted_hinge_in_squared_distance(log):
     engine = model.build(log, sampler, config)
     users, items = (part.astype(np.float64) for part in points(model))
     seen = []
-    engine._sampler = ForeignSampler(
+    engine._sampler = SamplerAdapter(
         lambda **call: seen.append((call, sampler(**call))) or seen[-1][1], seed=0, n_items=log.n_items
     )
     rate = 1e-3

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from vitalrank import devices
+from vitalrank._util import devices
 from vitalrank.errors import SettingError, TrainingError
 
 
@@ -60,7 +60,7 @@ def test_unknown_names_are_refused(name):
 
 
 def test_the_cpu_is_resolved_without_loading_torch():
-    code = "import sys; from vitalrank.devices import resolve; resolve('cpu'); assert 'torch' not in sys.modules"
+    code = "import sys; from vitalrank._util.devices import resolve; resolve('cpu'); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -105,7 +105,7 @@ def test_each_sampler_has_a_picture_of_its_law(name):
     assert picture.stat().st_size < 60_000
     page = (ROOT / f"docs/samplers/{name}.md").read_text(encoding="utf-8")
     assert f"(../images/laws/{name}.svg)" in page
-    for heading in ("## Law", "## Cost", "## Knobs", "## When to use it, and when not", "## In code"):
+    for heading in ("## Proposal", "## Cost", "## Knobs", "## When to use it, and when not", "## In code"):
         assert f"{heading}\n" in page
     assert "$$" in page
 

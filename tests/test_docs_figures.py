@@ -87,7 +87,7 @@ def test_a_page_says_what_was_saved(page, words, file, places):
 
 def test_the_memory_of_a_gpu_is_what_the_engine_asks_for():
     pytest.importorskip("triton")
-    engine = pytest.importorskip("vitalrank.models.mf_gpu_engine")
+    engine = pytest.importorskip("vitalrank.engines.mf_gpu")
     factors, row, positive, user, gigabytes, gibibytes = map(float, re.search(FORMULA, text_of(GPU)).groups())
 
     def needed(users, items, interactions, dim):

@@ -10,12 +10,13 @@ from scipy import stats
 
 import vitalrank as vr
 from fixed_vectors import FixedVectors
-from vitalrank.evaluation import popularity_band, ranking
-from vitalrank.evaluation.ranking import top_items
+from vitalrank.evaluation import popularity_band
 from vitalrank.evaluation.significance import TESTS, percentile_interval, resampled_means
-from vitalrank.kernels.cpu.ranking import PANEL
+from vitalrank.kernels.cpu.ranking.top_n import PANEL
 from vitalrank.metrics import METRICS
 from vitalrank.models.base import Recommender
+from vitalrank.ranking import top_n as ranking
+from vitalrank.ranking.top_n import top_items
 
 
 def as_tiles(model):

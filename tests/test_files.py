@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from vitalrank._util.files import atomic_write, write_text
 from vitalrank.errors import StorageError
-from vitalrank.files import replacing, write_text
 
 
 def names(folder):
@@ -41,7 +41,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):
 
 def test_a_block_that_fails_otherwise_leaves_no_draft_either(tmp_path):
     def fail():
-        with replacing(tmp_path / "a.txt") as draft:
+        with atomic_write(tmp_path / "a.txt") as draft:
             draft.write_text("half")
             raise KeyError("b")
 

@@ -13,17 +13,17 @@ import pytest
 
 import vitalrank as vr
 from sampler_calls import GPU
-from vitalrank.evaluation.ranking import top_items
-from vitalrank.models.mf_engine import CpuEngine
+from vitalrank.config import TrainConfig
+from vitalrank.engines.mf_cpu import CpuEngine
+from vitalrank.ranking.top_n import top_items
 from vitalrank.samplers.base import BoundSampler
-from vitalrank.training.settings import TrainConfig
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton", minversion="3.6")  # older ones interpret less
 
-from vitalrank.evaluation.device_ranking import DeviceRanker  # noqa: E402
-from vitalrank.kernels.cpu.orders import row_at, shuffled_order  # noqa: E402
-from vitalrank.models.mf_gpu_engine import GpuEngine  # noqa: E402
+from vitalrank.engines.mf_gpu import GpuEngine  # noqa: E402
+from vitalrank.kernels.cpu.training.permutation import row_at, shuffled_order  # noqa: E402
+from vitalrank.ranking.device_top_n import DeviceRanker  # noqa: E402
 
 REAL = GPU != "cpu"
 SAMPLERS = {
@@ -135,7 +135,7 @@ def test_state_goes_out_and_comes_back(log):
 @pytest.mark.parametrize("n", [1, 4, 15, 100])
 def test_the_best_items_are_those_of_the_cpu(log, n, monkeypatch):
     if n == 15:  # the way of long lists
-        monkeypatch.setattr("vitalrank.kernels.gpu.ranking.MOST", 2)
+        monkeypatch.setattr("vitalrank.kernels.gpu.ranking.top_n.MOST", 2)
     rng = np.random.default_rng(0)
     model = vr.MF(dim=3).fit(log, vr.Uniform(), epochs=1)
     model._users = (rng.integers(-2, 3, (log.n_users, 3)) / 2).astype(np.float32)  # scores that tie
@@ -151,8 +151,8 @@ def test_the_best_items_are_those_of_the_cpu(log, n, monkeypatch):
 
 @pytest.mark.parametrize("width", [0, 2])
 def test_the_order_is_that_of_the_cpu(width):
-    from vitalrank.kernels.gpu.batches import Log, Now, load_batch, new_batch
-    from vitalrank.kernels.gpu.orders import new_order, write_order
+    from vitalrank.kernels.gpu.training.batches import Log, Now, load_batch, new_batch
+    from vitalrank.kernels.gpu.training.permutation import new_order, write_order
 
     size, stride = 37, 20
     order = new_order(torch.device(GPU))
@@ -173,7 +173,7 @@ def test_the_order_is_that_of_the_cpu(width):
 
 def test_dropout_follows_its_counter():
     from vitalrank.kernels.gpu import new_counter
-    from vitalrank.kernels.gpu.dropout import drop
+    from vitalrank.kernels.gpu.training.dropout import drop
 
     rows = torch.zeros(1, dtype=torch.int32, device=GPU)
     x = torch.ones((41, 51), device=GPU, requires_grad=True)
@@ -236,7 +236,7 @@ class TestOnTheCard:
             return vr.MF(dim=8).fit(parts[0], sampler, epochs=3, device="cuda", seed=3, progress=False)
 
         replayed = fit().tensors()
-        monkeypatch.setattr("vitalrank.models.mf_gpu_engine.GpuEngine._can_capture", lambda engine: False)
+        monkeypatch.setattr("vitalrank.engines.mf_gpu.GpuEngine._can_capture", lambda engine: False)
         for name, table in fit().tensors().items():
             np.testing.assert_array_equal(table, replayed[name])
 

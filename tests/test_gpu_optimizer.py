@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from vitalrank.kernels.cpu.moves import OPTIMIZERS
-from vitalrank.models.gpu_optimizer import MOVES, GpuOptimizer, scale, summed_rows
-from vitalrank.models.torch_optimizer import TableOptimizer
-from vitalrank.training.settings import OPTIMIZER_NAMES
+from vitalrank.config import OPTIMIZER_NAMES
+from vitalrank.engines.gpu_optimizer import MOVES, GpuOptimizer, scale, summed_rows
+from vitalrank.engines.torch_optimizer import TableOptimizer
+from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
 
 
 class Pair(torch.nn.Module):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from vitalrank.kernels.cpu.groups import group_places, new_groups, share_of
+from vitalrank.kernels.cpu.training.coalescing import group_places, new_groups, share_of
 
 TABLE = 40
 touches = st.lists(st.integers(-1, TABLE - 1), max_size=80)

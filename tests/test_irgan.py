@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import vitalrank as vr
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
-from vitalrank.training.settings import TrainConfig
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -66,7 +66,7 @@ def test_the_discriminator_is_trained_on_what_the_generator_proposes(log):
 @pytest.mark.parametrize("role", ["generator", "discriminator"])
 def test_the_role_says_who_is_served(log, role):
     model = network_of(log, role=role)
-    model.settle()
+    model.release_training_state()
     player = getattr(model.network, role)
     expected = with_one(player.users.weight) @ player.items.weight.T
     np.testing.assert_allclose(model.scores(np.arange(60), 0, 40), expected.detach().numpy(), rtol=1e-4, atol=1e-5)
@@ -77,7 +77,7 @@ def test_the_generator_begins_where_dns_left_off(log):
     model = vr.IRGAN(dim=4, warm=3)
     model.build(log, vr.samplers.IRGAN().bind(log, seed=3), config)
     start = vr.MF(dim=4, bias=True).fit(log, vr.DNS(), epochs=3, seed=3, threads=1)
-    model.settle()
+    model.release_training_state()
     users = np.arange(log.n_users)
     np.testing.assert_array_equal(model.item_table, start.item_table)
     np.testing.assert_array_equal(model.queries(users), start.queries(users))

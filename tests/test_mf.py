@@ -9,9 +9,9 @@ import pytest
 
 import vitalrank as vr
 from vitalrank import losses
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
-from vitalrank.kernels.cpu.orders import row_at, shuffled_order
-from vitalrank.training.settings import TrainConfig
+from vitalrank.kernels.cpu.training.permutation import row_at, shuffled_order
 
 LOG = vr.Interactions.from_arrays([0, 0, 0, 1, 1, 2, 2, 2, 3], [0, 1, 2, 0, 5, 1, 3, 4, 2])
 
@@ -22,7 +22,7 @@ class Scripted:
 
     k: int = 1
     missing: float = 0.0
-    weights_flow: bool = False
+    differentiable_weights: bool = False
 
     def bind(self, train, seed=0):
         return ScriptedDraws(self, train, np.random.default_rng(seed))
@@ -31,7 +31,7 @@ class Scripted:
 class ScriptedDraws:
     def __init__(self, law, train, rng):
         self.settings, self.train, self.rng = law, train, rng
-        self.weights_flow = law.weights_flow
+        self.differentiable_weights = law.differentiable_weights
         self.batches = []
 
     def reset(self):
@@ -41,7 +41,7 @@ class ScriptedDraws:
         ids = self.rng.integers(0, self.train.n_items, (len(users), k))
         ids[self.rng.random(len(users)) < self.settings.missing] = -1
         weights = self.rng.uniform(0.2, 2.0, ids.shape).astype(np.float32)
-        if self.weights_flow:
+        if self.differentiable_weights:
             scores = np.einsum("bd,bkd->bk", queries, item_table[ids])
             weights = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
         weights[ids < 0] = 0.0
@@ -116,7 +116,7 @@ def test_training_is_what_autograd_says(optimizer, loss, k):
 
 def test_gradients_flow_through_weights_on_request():
     config = TrainConfig(lr=0.05, reg=0.0, optimizer="sgd", batch=4, negatives=3)
-    engine, begin, batches, _ = trained(config, Scripted(3, weights_flow=True))
+    engine, begin, batches, _ = trained(config, Scripted(3, differentiable_weights=True))
     assert_same(engine, by_autograd(config, begin, batches, softmax=True)[0])
 
 
@@ -231,9 +231,9 @@ def test_the_state_of_training_is_gone_before_the_vectors_are_copied():
             self.engine = weakref.ref(engine)
             return engine
 
-        def settle(self):
+        def release_training_state(self):
             self.was_gone = self.engine() is None
-            super().settle()
+            super().release_training_state()
 
     assert Watched(dim=2).fit(small_log(), vr.VINS(), epochs=2).was_gone
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import vitalrank as vr
+from vitalrank._util.threads import limited
 from vitalrank.checkpoint import read_folder, write_folder
-from vitalrank.evaluation.ranking import top_items
 from vitalrank.models import model_class, model_names
-from vitalrank.threads import limited
+from vitalrank.ranking.top_n import top_items
 
 # How to get a small fitted model of each class. A model in the registry without a factory fails the test below.
 FACTORIES = {

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from numba import njit
 
-from vitalrank.kernels.cpu import parts
-from vitalrank.kernels.cpu.machine import peek
-from vitalrank.kernels.cpu.parts import at_once, in_parts, meet, with_meetings
-from vitalrank.threads import limited
+from vitalrank._util.threads import limited
+from vitalrank.kernels.cpu.runtime import parallel as parts
+from vitalrank.kernels.cpu.runtime.intrinsics import peek
+from vitalrank.kernels.cpu.runtime.parallel import meet, parallel_for, run_parallel, with_barrier
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -23,7 +23,7 @@ from vitalrank.threads import limited
 def test_every_row_belongs_to_one_part(rows, threads):
     found = []
     with limited(threads):
-        in_parts(rows, lambda begin, end: found.append((begin, end)))
+        parallel_for(rows, lambda begin, end: found.append((begin, end)))
     assert [row for begin, end in sorted(found) for row in range(begin, end)] == list(range(rows))
     assert len(found) <= threads
 
@@ -33,7 +33,7 @@ def test_few_cheap_rows_stay_on_one_thread(monkeypatch):
     for rows, cost, expected in ((999, 1, 1), (999, 3, 2), (2000, 1, 2)):
         found = []
         with limited(4):
-            in_parts(rows, lambda begin, end, found=found: found.append(begin), cost)
+            parallel_for(rows, lambda begin, end, found=found: found.append(begin), cost)
         assert len(found) == expected
 
 
@@ -47,7 +47,7 @@ def test_an_error_comes_through_after_the_others_are_done(failing):
         done.append(number)
 
     with pytest.raises(ValueError, match=str(failing)):
-        at_once(*(lambda number=number: work(number) for number in range(3)))
+        run_parallel(*(lambda number=number: work(number) for number in range(3)))
     assert sorted(done) == [number for number in range(3) if number != failing]
 
 
@@ -57,15 +57,15 @@ def test_threads_that_sleep_are_woken():
         return number
 
     for _ in range(3):
-        assert at_once(*(lambda number=number: slowly(number) for number in range(3))) == [0, 1, 2]
+        assert run_parallel(*(lambda number=number: slowly(number) for number in range(3))) == [0, 1, 2]
         time.sleep(0.02)
-        assert at_once(lambda: 1, lambda: slowly(2), lambda: 3) == [1, 2, 3]
+        assert run_parallel(lambda: 1, lambda: slowly(2), lambda: 3) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("parts_", [1, 2, 4])
 def test_nobody_leaves_a_meeting_before_all_are_there(parts_):
     left = np.zeros((3, parts_), np.int64)
-    with_meetings(parts_, lambda part, arrived: _walk(part, parts_, arrived, left))
+    with_barrier(parts_, lambda part, arrived: _walk(part, parts_, arrived, left))
     for meeting, seen in enumerate(left):
         expected = (meeting + 1) * parts_ if parts_ > 1 else 0  # who is alone meets nobody
         assert (seen >= expected).all()  # so many had arrived when each went on
@@ -80,7 +80,7 @@ def test_nobody_waits_for_one_that_failed(failing):
         _walk(part, 2, arrived, np.zeros((3, 2), np.int64))
 
     with pytest.raises(ValueError, match=str(failing)):
-        with_meetings(2, work)
+        with_barrier(2, work)
 
 
 def test_nobody_waits_for_a_thread_that_was_interrupted():
@@ -91,7 +91,7 @@ def test_nobody_waits_for_a_thread_that_was_interrupted():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        at_once(
+        run_parallel(
             interrupted,
             lambda: _walk(1, 2, arrived, np.zeros((3, 2), np.int64)),
             give_up=lambda: arrived.fill(1 << 62),
@@ -109,7 +109,7 @@ def test_meetings_of_several_callers_do_not_wait_for_each_other():
     def often():
         for _ in range(200):
             left = np.zeros((2, 3), np.int64)
-            with_meetings(3, lambda part, arrived, left=left: _walk(part, 3, arrived, left))
+            with_barrier(3, lambda part, arrived, left=left: _walk(part, 3, arrived, left))
 
     callers = [threading.Thread(target=often, daemon=True) for _ in range(3)]
     for caller in callers:

@@ -12,8 +12,8 @@ import pytest
 import browser
 import vitalrank as vr
 from vitalrank.comparing import Outcome, Results, run_comparison
-from vitalrank.report import make_page, summary_sentence, write_report
-from vitalrank.reporting import charts, scales, series
+from vitalrank.report import charts, scales, series
+from vitalrank.report.page import make_page, summary_sentence, write_report
 
 NASTY = '<b>&"x"</b>{{body}}</script>'
 VOID = {"meta", "link", "line", "circle", "rect", "polyline", "path", "br"}

@@ -10,7 +10,7 @@ from numba import njit
 
 from reference import philox as plain
 from vitalrank.kernels import rng
-from vitalrank.kernels.cpu.vectors import fill_words
+from vitalrank.kernels.cpu.sampling.simd import fill_words
 
 # Published with the generator: counter, key, words.
 VECTORS = [

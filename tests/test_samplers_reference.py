@@ -11,7 +11,7 @@ from reference.proposing import proposal
 from sampler_calls import assert_reproduced
 from sampler_cases import make_world
 from vitalrank.samplers import SAMPLERS, reject_sample
-from vitalrank.samplers.catalogue import reject_law
+from vitalrank.samplers.proposals import reject_law
 
 CASES = [
     ("uni", {}),

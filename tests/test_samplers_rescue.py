@@ -9,8 +9,8 @@ import vitalrank as vr
 from reference import proposing as plain
 from sampler_calls import assert_follows, draw_many
 from sampler_cases import make_log
-from vitalrank.kernels.cpu.sieves import new_sieve
-from vitalrank.kernels.laws import SIEVE_HASH, SIEVE_SHARE, SIEVE_WORDS
+from vitalrank.kernels.cpu.sampling.bloom import new_sieve
+from vitalrank.kernels.proposals import SIEVE_HASH, SIEVE_SHARE, SIEVE_WORDS
 
 # The first user has three of 400 items open, of degrees 3, 2 and 0 (which counts as 1).
 OPEN = (7, 250, 399)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vitalrank as vr
-from vitalrank.models.contexts import Histories, repeat_last
-from vitalrank.samplers.foreign import ForeignSampler
-from vitalrank.training.settings import TrainConfig
+from vitalrank.config import TrainConfig
+from vitalrank.interactions.histories import Histories, repeat_last
+from vitalrank.samplers.adapter import SamplerAdapter
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -119,7 +119,7 @@ def test_scores_equal_those_written_out_by_hand(name, log):
     make, plain, length = CASES[name]
     model = make()
     lively(model, log)
-    model.settle()
+    model.release_training_state()
     found = model.scores(np.arange(log.n_users), 0, log.n_items)
     p = weights_of(model)
     for user in range(log.n_users):
@@ -138,7 +138,7 @@ def test_a_step_moves_by_the_gradient_of_the_loss_written_out_by_hand(name, log)
     before = weights_of(model)
     seen = []
     sampler = engine._sampler
-    engine._sampler = ForeignSampler(
+    engine._sampler = SamplerAdapter(
         lambda **call: seen.append((call, sampler(**call))) or seen[-1][1], seed=0, n_items=log.n_items
     )
     engine._sampler.needs_scores = False
@@ -216,7 +216,7 @@ def test_dropout_drops_its_share_keeps_the_mean_and_follows_the_seed(share):
 def test_a_short_history_counts_as_one_that_repeats_its_last_item(log):
     model = vr.MARank(dim=3, length=4)
     lively(model, log)
-    model.settle()
+    model.release_training_state()
     users = torch.randn(2, 3)
     short, padded = torch.tensor([[5, 2, -1, -1]] * 2), torch.tensor([[5, 2, 2, 2]] * 2)
     with torch.no_grad():

@@ -8,8 +8,8 @@ import pytest
 
 import vitalrank as vr
 from fixed_vectors import FixedVectors
-from vitalrank import exporting
-from vitalrank.serving import solve_query
+from vitalrank.serving import exporting
+from vitalrank.serving.recommending import solve_query
 
 USERS = ["ann", "ann", "ann", "bob", "bob", "cid", "cid", "cid", "cid", "dot"]
 ITEMS = [10, 20, 30, 10, 40, 10, 20, 30, 40, 40]

@@ -12,8 +12,8 @@ import torch
 
 import vitalrank as vr
 from vitalrank.checkpoint import read_folder, write_folder
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
-from vitalrank.training.settings import TrainConfig
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -215,7 +215,7 @@ assert "torch" in sys.modules
 
 
 def test_fit_takes_every_option_of_the_settings_and_the_trainer():
-    from vitalrank.models.fitting import FitOptions
+    from vitalrank.models.trainable import FitOptions
 
     trainer = {name: one.default for name, one in signature(vr.Trainer).parameters.items() if name != "config"}
     known = {field.name: field.default for field in fields(TrainConfig)} | trainer
@@ -269,7 +269,7 @@ def test_precisions_that_cannot_be_had_are_refused(log):
 
 
 def test_auto_is_written_down_as_the_device_it_stood_for(log, tmp_path, monkeypatch):
-    monkeypatch.setattr("vitalrank.devices._gpus", lambda: 0)
+    monkeypatch.setattr("vitalrank._util.devices._gpus", lambda: 0)
     fit("FPMC", log, epochs=1, device="auto", checkpoint=tmp_path / "run")
     assert '"device": "cpu"' in (tmp_path / "run" / "model.json").read_text()
 

@@ -9,13 +9,13 @@ import pytest
 
 import vitalrank as vr
 from vitalrank.checkpoint import read_folder, write_folder
+from vitalrank.config import TrainConfig
 from vitalrank.errors import DataError, SettingError, StorageError, TrainingError
+from vitalrank.history import History, Totals
 from vitalrank.models.base import Recommender
 from vitalrank.training import Trainer
-from vitalrank.training.history import History, Totals
 from vitalrank.training.progress import Bar
 from vitalrank.training.runs import HostEngine
-from vitalrank.training.settings import TrainConfig
 
 LOG = vr.Interactions.from_arrays([0, 0, 1, 1, 2], [0, 1, 1, 2, 0])
 
@@ -40,7 +40,7 @@ class ToyEngine(HostEngine):
         if state is not None:
             self.moment[:] = state["moment"]
 
-    def run_epoch(self, epoch, rate, pulse):
+    def run_epoch(self, epoch, rate, on_progress):
         for share in (0.0, 0.5):
             self.rates.append(rate(share))
             self.step += 1
@@ -48,7 +48,7 @@ class ToyEngine(HostEngine):
             self.value += self.moment
             self.at_batch()
         totals = Totals(positives=5, skipped=1, loss=4 * self.losses[epoch - 1], start_loss=4.0, tries=12, vanished=2)
-        pulse(totals)
+        on_progress(totals)
         return totals
 
 
@@ -62,7 +62,7 @@ class Toy(Recommender):
         self.train = train
         return self.engine
 
-    def settle(self):
+    def release_training_state(self):
         self.settled += 1
 
     def scores(self, users, start, stop):
@@ -404,7 +404,7 @@ def test_the_bar_shows_what_matters_and_is_quiet_in_a_pipe(capsys):
     with Bar(epochs=3, positives=10, show=True) as bar:
         bar.epoch_begins(2)
         bar._seen -= 1.0
-        bar.pulse(Totals(positives=5, loss=2.5, tries=20, vanished=1))
+        bar.on_progress(Totals(positives=5, loss=2.5, tries=20, vanished=1))
         assert "ndcg" not in capsys.readouterr().err
         bar.epoch_ends({"loss": 0.5, "tries": 4.0, "vanished": 0.2, "seconds": 1.0, "ndcg@10": 0.1234}, "ndcg@10")
     shown = capsys.readouterr().err

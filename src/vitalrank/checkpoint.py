@@ -26,8 +26,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from vitalrank import __version__
+from vitalrank._util.locks import writing
 from vitalrank.errors import StorageError
-from vitalrank.locks import writing
 
 FORMAT = 1
 META = "model.json"

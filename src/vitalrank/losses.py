@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vitalrank.checks import check_choice, is_tensor
+from vitalrank._util.checks import check_choice, is_tensor
 from vitalrank.errors import SettingError
 
 VANISHED = 0.01  # a positive for whose negatives all the loss has a smaller slope, weights aside, no longer teaches

@@ -8,8 +8,8 @@ from itertools import groupby
 from reference.philox import RESCUE, Stream, below, fine_unit, unit
 from reference.row import PATIENCE, Row
 
-Law = dict[int, float]  # item -> probability
-Proposal = tuple[Callable[[Stream], int], Callable[[], Law]]  # how to draw once, and the law of that draw
+Proposal = dict[int, float]  # item -> probability
+Proposal = tuple[Callable[[Stream], int], Callable[[], Proposal]]  # how to draw once, and the law of that draw
 
 
 def reject_sampler(i: int, s: int, pi: Sequence[float], pool: Sequence[int], stream: Stream) -> int:
@@ -28,12 +28,12 @@ def reject_sampler(i: int, s: int, pi: Sequence[float], pool: Sequence[int], str
     return selected_j
 
 
-def reject_law(i: int, s: int, pi: Sequence[float], pool: Sequence[int]) -> Law:
+def reject_law(i: int, s: int, pi: Sequence[float], pool: Sequence[int]) -> Proposal:
     """The law of Algorithm 1 by following every course of its s shots: who is selected so far, and is it over?"""
     over = dict.fromkeys(pool, 0.0)
     going_on = {-1: 1.0}  # selected_j -> probability
     for _ in range(s):
-        after: Law = {}
+        after: Proposal = {}
         for selected, chance in going_on.items():
             for j in pool:
                 accept = min(pi[j] / pi[i], 1)
@@ -44,17 +44,17 @@ def reject_law(i: int, s: int, pi: Sequence[float], pool: Sequence[int]) -> Law:
     return {j: over[j] + going_on.get(j, 0.0) for j in pool}
 
 
-def limit_law(i: int, pi: Sequence[float], pool: Sequence[int]) -> Law:
+def limit_law(i: int, pi: Sequence[float], pool: Sequence[int]) -> Proposal:
     """Algorithm 1 for s to infinity: accepted draws only, ``min(pi_j / pi_i, 1)`` normalised."""
     return normalised({j: min(pi[j] / pi[i], 1) for j in pool})
 
 
-def weighted_law(pi: Sequence[float], pool: Sequence[int]) -> Law:
+def weighted_law(pi: Sequence[float], pool: Sequence[int]) -> Proposal:
     """Each item by its weight."""
     return normalised({j: pi[j] for j in pool})
 
 
-def normalised(weights: Law) -> Law:
+def normalised(weights: Proposal) -> Proposal:
     """Weights over their sum."""
     total = sum(weights.values())
     return {j: weight / total for j, weight in weights.items()}
@@ -65,7 +65,7 @@ def by_weight(pi: Sequence[float], pool: Sequence[int]) -> list[int]:
     return sorted(pool, key=lambda j: (-pi[j], j))
 
 
-def draw_block(blocks: Iterable[list[int]], law: Law, stream: Stream) -> int:
+def draw_block(blocks: Iterable[list[int]], law: Proposal, stream: Stream) -> int:
     """A block of equally likely items by the coin, a member of it by the place."""
     place, coin = stream.pair()
     point = unit(coin)
@@ -115,7 +115,7 @@ def lightest_first(pi: Sequence[float], items: Sequence[int]) -> list[int]:
     return sorted(items, key=lambda j: (pi[j], j))
 
 
-def at_point(law: Law, items: Sequence[int], point: float) -> int:
+def at_point(law: Proposal, items: Sequence[int], point: float) -> int:
     """The item at ``point`` of [0, 1) of the items' share of the law."""
     target = point * sum(law[j] for j in items)
     running = 0.0

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from reference.philox import FACTOR, RESCUE, fine_unit, unit
-from reference.proposing import Law, at_point, normalised
+from reference.proposing import Proposal, at_point, normalised
 from reference.row import PATIENCE, Answer, Row
 
 
@@ -16,12 +16,12 @@ def rank_at(point: float, size: int, scale: float) -> int:
     return at_point(rank_law(size, scale), range(size), point)
 
 
-def rank_law(size: int, scale: float) -> Law:
+def rank_law(size: int, scale: float) -> Proposal:
     """``p(r) ~ exp(-r / scale)``."""
     return normalised({r: math.exp(-r / scale) for r in range(size)})
 
 
-def factor_law(row: Row) -> Law:
+def factor_law(row: Row) -> Proposal:
     """``p(f | u) ~ |q_f| sigma_f``, sigma the standard deviation over the pool; even if all are 0."""
     sigma = [float(np.std([row.table[j][f] for j in row.pool])) for f in range(len(row.query))]
     weights = {f: abs(q) * sigma[f] for f, q in enumerate(row.query)}
@@ -34,7 +34,7 @@ def along(row: Row, f: int) -> list[int]:
     return descending if row.query[f] > 0 else descending[::-1]
 
 
-def item_law(row: Row, rho: float) -> Law:
+def item_law(row: Row, rho: float) -> Proposal:
     """Probability of each item of the pool, seen or not."""
     factors, ranks = factor_law(row), rank_law(len(row.pool), rho * len(row.pool))
     law = dict.fromkeys(row.pool, 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from reference.philox import CLUSTER, PROPOSE, RESCUE, below, fine_unit, philox, unit
 from reference.pooled import candidates_of
-from reference.proposing import Law, at_point, normalised
+from reference.proposing import Proposal, at_point, normalised
 from reference.row import PATIENCE, Answer, Row
 
 ROUNDS = 10
@@ -69,7 +69,7 @@ def distance(a: list[float], b: list[float]) -> float:
     return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
 
 
-def cluster_law(row: Row, pi: list[float], centers: list[list[float]], owner: dict[int, int]) -> Law:
+def cluster_law(row: Row, pi: list[float], centers: list[list[float]], owner: dict[int, int]) -> Proposal:
     """``P(c | u) ~ exp(q_u . center_c) * (open mass of c)``."""
     mass = dict.fromkeys(range(len(centers)), 0.0)
     for j in row.open:
@@ -78,7 +78,7 @@ def cluster_law(row: Row, pi: list[float], centers: list[list[float]], owner: di
     return normalised({c: math.exp(affinity[c]) * mass[c] for c in mass})
 
 
-def clustered_law(row: Row, pi: list[float], centers: list[list[float]], owner: dict[int, int]) -> Law:
+def clustered_law(row: Row, pi: list[float], centers: list[list[float]], owner: dict[int, int]) -> Proposal:
     """``q(j | u) = P(c | u) pi_j / (open mass of c)`` over the open items."""
     law = cluster_law(row, pi, centers, owner)
     mass = {c: sum(pi[j] for j in row.open if owner[j] == c) for c in law}
@@ -93,7 +93,7 @@ def clustered_candidates(
     return [inside(row, x, pi, law, owner) for x in range(count)]
 
 
-def inside(row: Row, x: int, pi: list[float], law: Law, owner: dict[int, int]) -> int:
+def inside(row: Row, x: int, pi: list[float], law: Proposal, owner: dict[int, int]) -> int:
     """The ``x``-th candidate."""
     stream = row.stream()
     c = at_point(law, range(len(law)), unit(stream.words(PROPOSE, x * PATIENCE)[0]))

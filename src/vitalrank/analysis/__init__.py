@@ -10,7 +10,7 @@ from vitalrank.analysis.embeddings import (
     item_norms,
     picture,
 )
-from vitalrank.analysis.exposing import Exposure, exposure
+from vitalrank.analysis.exposures import Exposure, exposure
 from vitalrank.analysis.imbalance import Counted, counted_imbalance, imbalance, summary
 from vitalrank.analysis.ranks import rank_bias, rank_bias_series, rank_bias_simulated
 from vitalrank.analysis.runs import Inspection, inspect_model

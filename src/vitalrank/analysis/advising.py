@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vitalrank.analysis.embeddings import Clustering
-from vitalrank.analysis.exposing import Exposure
+from vitalrank.analysis.exposures import Exposure
 
 # Above these, something is worth saying.
 EXHAUSTED = 0.3  # share of positives whose search ran into its limit

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_beta
+from vitalrank._util.checks import check_beta
+from vitalrank.history import Record
 from vitalrank.interactions import Interactions
 from vitalrank.samplers import BoundSampler, Counts, Sampler
-from vitalrank.samplers.catalogue import degree_weights
-from vitalrank.training.history import Record
+from vitalrank.samplers.proposals import degree_weights
 
 Values = NDArray[np.float64]
 QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}

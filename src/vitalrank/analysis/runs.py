@@ -8,7 +8,7 @@ from typing import Any
 
 from vitalrank.analysis.advising import advice
 from vitalrank.analysis.embeddings import Clustering, frequency_clustering, item_norms
-from vitalrank.analysis.exposing import Exposure, exposure
+from vitalrank.analysis.exposures import Exposure, exposure
 from vitalrank.analysis.imbalance import imbalance, summary
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import DotRecommender, Recommender

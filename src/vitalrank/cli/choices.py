@@ -14,10 +14,10 @@ import typer
 
 from vitalrank.cli.config import to_toml
 from vitalrank.cli.options import FIELDS, MODELS, STEPS, format_of
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.models import model_class
 from vitalrank.samplers import Sampler, find_sampler
-from vitalrank.training.settings import TrainConfig
 from vitalrank.training.trainer import default_sampler
 from vitalrank.tuning.plans import sampler_name
 from vitalrank.tuning.spaces import parse_value, text_of
@@ -174,7 +174,7 @@ def parts_of(log: Any, test: float, valid: float) -> dict[str, Any]:
 
 def save_config(path: Path | None, values: Mapping[str, Any], comments: Sequence[str] = ()) -> None:
     """Write settings to a config file, if one is asked for."""
-    from vitalrank.files import write_text
+    from vitalrank._util.files import write_text
 
     if path is not None:
         write_text(path, to_toml(values, comments))

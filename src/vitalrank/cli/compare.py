@@ -13,11 +13,11 @@ import typer
 
 from vitalrank.cli import options
 from vitalrank.cli.config import in_force, option_names, typed_and_filed
-from vitalrank.training.settings import TrainConfig
+from vitalrank.config import TrainConfig
 
 if TYPE_CHECKING:
     from vitalrank.comparing import Entry, Outcome, Results
-    from vitalrank.training.history import Record
+    from vitalrank.history import Record
 
 
 @options.takes(options.READING, options.TRAINING, options.FILES)
@@ -53,7 +53,7 @@ def compare(
     """
     from vitalrank.cli.choices import read_log, save_config
     from vitalrank.comparing import entries_of, run_comparison, write_tables
-    from vitalrank.report import write_report
+    from vitalrank.report.page import write_report
 
     config = TrainConfig(**options.training_of(ctx))
     json = ctx.params["json"]
@@ -149,7 +149,7 @@ def _print(results: Results, page: Path, out: Path, json: bool) -> None:
 
     from vitalrank.cli.choices import print_json
     from vitalrank.comparing.tables import cells, flat
-    from vitalrank.report import summary_sentence
+    from vitalrank.report.page import summary_sentence
 
     if json:
         ranking = [flat(row) for row in results.rows]

@@ -18,7 +18,7 @@ from vitalrank.cli import options
 
 if TYPE_CHECKING:
     from vitalrank.comparing import Entry, Outcome, Results
-    from vitalrank.training.history import Record
+    from vitalrank.history import Record
 
 NAMES = ("uni", "pop", "dns", "lfm-w", "vins")
 
@@ -54,7 +54,7 @@ def demo(
     json: options.Json = False,
 ) -> None:
     """Train matrix factorization with five samplers on a made-up log, tell what came out, and draw it."""
-    from vitalrank.report import write_report
+    from vitalrank.report.page import write_report
 
     console = Console(quiet=json)
     folder = Path(tempfile.mkdtemp(prefix="vitalrank-demo-")) if out is None else out
@@ -112,7 +112,7 @@ def lessons(results: Results) -> list[str]:
     """Three sentences, each from the numbers of this very run."""
     from vitalrank.comparing.results import paired_p
     from vitalrank.comparing.tables import p_text
-    from vitalrank.report import summary_sentence
+    from vitalrank.report.page import summary_sentence
 
     runs = {row.label: row.runs[0] for row in results.rows}
     vins, uniform, warp = runs["vins"], runs["uni"], runs["lfm-w"]

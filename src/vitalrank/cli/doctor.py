@@ -134,7 +134,7 @@ def _gpu() -> str:
     import numpy as np
 
     import vitalrank as vr
-    from vitalrank.devices import resolve
+    from vitalrank._util.devices import resolve
     from vitalrank.samplers import SAMPLERS
 
     try:

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from vitalrank.cli.config import from_file
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
-from vitalrank.training.settings import TrainConfig
 
 # As the registries have them, which would load NumPy and Numba.
 SAMPLERS = ("uni", "pop", "aobpr", "cml", "pris", "sa", "irgan", "dns", "lfm-d", "lfm-w", "vins")

@@ -130,8 +130,8 @@ def _file(place: Path) -> Path:
 def _study(quick: bool, given: dict[str, Any], written: list[str]) -> Any:
     from inspect import signature
 
+    from vitalrank._util.devices import resolve
     from vitalrank.cli.choices import make
-    from vitalrank.devices import resolve
     from vitalrank.paper.settings import StudySettings
 
     whole = StudySettings.quick(**given) if quick else StudySettings(**given)

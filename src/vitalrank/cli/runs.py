@@ -12,7 +12,7 @@ import typer
 
 from vitalrank.cli import options
 from vitalrank.cli.config import in_force, typed_and_filed
-from vitalrank.training.settings import CHECKPOINT_SECONDS, TrainConfig
+from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")  # what 64 bits hold, not all that Python calls a digit
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
@@ -42,8 +42,8 @@ def fit(
 
     [bold]vitalrank fit log.tsv --out runs/a --sampler vins --set beta=0.25[/]
     """
+    from vitalrank._util.locks import only_writer
     from vitalrank.cli.choices import parts_of, print_json, read_log, save_config
-    from vitalrank.locks import only_writer
 
     job = _job(ctx, model, sampler, typed_and_filed(ctx, "settings"))
     if job.sampler is None:

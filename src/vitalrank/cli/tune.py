@@ -13,11 +13,11 @@ import typer
 
 from vitalrank.cli import options
 from vitalrank.cli.config import in_force, to_toml, typed_and_filed
-from vitalrank.training.settings import TrainConfig
+from vitalrank.config import TrainConfig
 
 if TYPE_CHECKING:
+    from vitalrank.history import Record
     from vitalrank.samplers import Sampler
-    from vitalrank.training.history import Record
     from vitalrank.tuning import Trial, Tuned
     from vitalrank.tuning.spaces import Dimension
 
@@ -69,9 +69,9 @@ def tune(
     [bold]vitalrank tune log.tsv --out runs/t --range beta=0..1 --range dim=16,32[/]
     [bold]vitalrank fit log.tsv --out runs/a --config runs/t/best.toml[/]
     """
+    from vitalrank._util.files import write_text
     from vitalrank.cli.choices import fit_file, parts_of, read_log, save_config
     from vitalrank.errors import SettingError
-    from vitalrank.files import write_text
     from vitalrank.tuning import tune as search
 
     fixed = typed_and_filed(ctx, "settings")

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from vitalrank._util.files import atomic_write, write_text
 from vitalrank.checkpoint import write_tensors
 from vitalrank.errors import SettingError, StorageError
-from vitalrank.files import replacing, write_text
-from vitalrank.training.history import Record
+from vitalrank.history import Record
 
 PER_USER = "per_user"
 
@@ -54,7 +54,7 @@ def write_outcome(outcome: Outcome, path: Path) -> None:
     plain = {name: value for name, value in asdict(outcome).items() if name != PER_USER}
     values = path.with_suffix(".safetensors")
     try:
-        with replacing(values) as draft:
+        with atomic_write(values) as draft:
             write_tensors({PER_USER: outcome.per_user}, draft)
     except SafetensorError as error:  # what the disk said, in its words
         raise StorageError(f"{values}: cannot be written ({error}); free space or choose another folder.") from error

@@ -11,12 +11,12 @@ from importlib import metadata
 from typing import Any
 
 from vitalrank import __version__
-from vitalrank.checks import MOST_SEED, own, whole
+from vitalrank._util.checks import MOST_SEED, own, whole
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models import is_trained
 from vitalrank.samplers import Sampler
-from vitalrank.training.settings import TrainConfig
 
 _PACKAGES = ("numpy", "scipy", "numba")
 
@@ -74,16 +74,16 @@ def facts_of(log: Interactions, config: TrainConfig, test: float, valid: float, 
         "split": {"test": own(test), "valid": own(valid)},
         "training": training,
         "seeds": list(seeds),
-        **surroundings(),
+        **environment(),
     }
 
 
-def surroundings(*packages: str) -> dict[str, Any]:
+def environment(*packages: str) -> dict[str, Any]:
     """Versions, also of these packages, and the kind of machine; nothing that names it.
 
     Examples
     --------
-    >>> sorted(surroundings())
+    >>> sorted(environment())
     ['machine', 'versions']
     """
     versions = {name: metadata.version(name) for name in (*_PACKAGES, *packages)}

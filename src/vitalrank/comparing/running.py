@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from vitalrank._util.devices import resolve
+from vitalrank._util.files import write_text
 from vitalrank.analysis import Counted, inspect_model, picture
 from vitalrank.comparing.outcomes import Outcome, read_outcome, write_outcome
 from vitalrank.comparing.planning import (
@@ -28,16 +30,14 @@ from vitalrank.comparing.planning import (
 )
 from vitalrank.comparing.results import Results
 from vitalrank.datasets import synthetic
-from vitalrank.devices import resolve
 from vitalrank.errors import SettingError, StorageError, VitalrankError
 from vitalrank.evaluation import evaluate
-from vitalrank.files import write_text
+from vitalrank.history import Record
 from vitalrank.interactions import Interactions
 from vitalrank.metrics import METRICS
 from vitalrank.models.base import DotRecommender
 from vitalrank.samplers import Sampler
 from vitalrank.training import TrainConfig, Trainer
-from vitalrank.training.history import Record
 
 PLAN = "comparison.json"
 _SHOWN = 400  # items of a picture

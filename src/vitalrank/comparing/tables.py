@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from vitalrank._util.files import write_text
 from vitalrank.comparing.results import Results, Row
-from vitalrank.files import write_text
 
 _FIRST = ("ndcg", "recall", "f1", "coverage")  # metrics of the short tables
 _LATEX = {

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vitalrank._util.files import atomic_write
 from vitalrank.datasets.downloads import Progress, cache_folder, download
 from vitalrank.datasets.known import DATASETS, Dataset
 from vitalrank.datasets.synthesis import synthetic
 from vitalrank.errors import DataError, SettingError, StorageError
-from vitalrank.files import replacing
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.stats import Statistics
 from vitalrank.readers import read
@@ -88,7 +88,7 @@ def _unpacked(archive: Path, member: str) -> Path:
         with (
             zipfile.ZipFile(archive) as packed,
             packed.open(member) as source,
-            replacing(target) as draft,
+            atomic_write(target) as draft,
             draft.open("wb") as file,
         ):
             shutil.copyfileobj(source, file)
@@ -192,7 +192,7 @@ def write_log(log: Interactions, target: str | PathLike[str]) -> Path:
     columns = {"user": _column(log.user_ids, log.users), "item": _column(log.item_ids, log.items)}
     if log.times is not None:
         columns["time"] = pa.array(log.times)
-    with replacing(path) as draft:
+    with atomic_write(path) as draft:
         pq.write_table(pa.table(columns), draft, compression="zstd")
     return path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import MOST_SEED, whole
+from vitalrank._util.checks import MOST_SEED, whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 

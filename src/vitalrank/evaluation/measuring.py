@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import is_count, parts_of
+from vitalrank._util.checks import is_count, parts_of
+from vitalrank._util.threads import limited
 from vitalrank.errors import DataError, SettingError
-from vitalrank.evaluation.ranking import check_same_ids, logs_of, top_blocks
 from vitalrank.evaluation.results import COVERAGE, Evaluation, Groups, Lists, PerUser, mean_of
 from vitalrank.evaluation.significance import percentile_interval, resampled_means
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.cpu.ranking import mark_hits
+from vitalrank.kernels.cpu.ranking.top_n import mark_hits
 from vitalrank.metrics import ADDITIVE, METRICS, harmonic_mean
-from vitalrank.threads import limited
+from vitalrank.ranking.top_n import check_same_ids, logs_of, top_blocks
 
 if TYPE_CHECKING:
     from vitalrank.models.base import Recommender

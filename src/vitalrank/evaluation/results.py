@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import parts_of
+from vitalrank._util.checks import parts_of
 from vitalrank.metrics import BY_LENGTH, METRICS, harmonic_mean
 
 Values = NDArray[np.float64]

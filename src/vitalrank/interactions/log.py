@@ -90,7 +90,7 @@ class Interactions:
         >>> Interactions.from_frame({"user_id": [1, 2], "item_id": [5, 5], "rating": [4, 3]})
         Interactions(2 users, 1 item, 2 rows)
         """
-        from vitalrank.readers.frames import columns_of
+        from vitalrank.interactions.frames import columns_of
 
         return cls.from_arrays(*columns_of(frame, user, item, time))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_count, is_number
+from vitalrank._util.checks import check_count, is_number
 from vitalrank.errors import SettingError
 
 Rows = NDArray[np.int64]

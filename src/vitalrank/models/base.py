@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from vitalrank import serving
 from vitalrank.checkpoint import Saved, write_folder
 from vitalrank.errors import SettingError, StorageError
+from vitalrank.history import History
 from vitalrank.interactions import Interactions, check_rows
-from vitalrank.training.history import History
 
 Array = NDArray[Any]
 _LOGS = "log."  # prefix of the tensors that hold the training log and what was held out of it
@@ -97,15 +97,15 @@ class Recommender(ABC):
         threads: int | None = None,
         device: str | None = None,
     ) -> tuple[Array, Array]:
-        """The best unseen items of each user: see :func:`vitalrank.serving.recommend`."""
+        """The best unseen items of each user: see :func:`vitalrank.serving.recommending.recommend`."""
         return serving.recommend(self, users, n, exclude=exclude, unknown=unknown, threads=threads, device=device)
 
     def similar_items(self, item: Any, n: int = 10) -> tuple[Array, Array]:
-        """The items most like one item: see :func:`vitalrank.serving.similar_items`."""
+        """The items most like one item: see :func:`vitalrank.serving.recommending.similar_items`."""
         return serving.similar_items(self, item, n)
 
     def fold_in(self, history: Sequence[Any], n: int = 10) -> tuple[Array, Array]:
-        """The best items for someone outside the log: see :func:`vitalrank.serving.fold_in`."""
+        """The best items for someone outside the log: see :func:`vitalrank.serving.recommending.fold_in`."""
         return serving.fold_in(self, history, n)
 
     def score(self, held_out: Interactions, metric: str = "ndcg@10") -> float:
@@ -207,14 +207,14 @@ class DotRecommender(Recommender):
         return scores
 
     def query_of(self, items: Array) -> NDArray[np.float32]:
-        """The query vector of someone who touched ``items``: see :func:`vitalrank.serving.solve_query`."""
+        """The query vector of someone who touched ``items``: see :func:`vitalrank.serving.recommending.solve_query`."""
         return serving.solve_query(self.item_table, items, constant_columns=self.constant_columns)
 
     def similarities(self, item: int) -> NDArray[np.float32]:
         return serving.cosines(self.item_table[:, : self._free], self.item_table[item, : self._free])
 
     def similar_users(self, user: Any, n: int = 10) -> tuple[Array, Array]:
-        """The users most like one user: see :func:`vitalrank.serving.similar_users`."""
+        """The users most like one user: see :func:`vitalrank.serving.recommending.similar_users`."""
         return serving.similar_users(self, user, n)
 
     def user_similarities(self, user: int) -> NDArray[np.float32]:
@@ -223,7 +223,7 @@ class DotRecommender(Recommender):
         return serving.cosines(queries, queries[user])
 
     def export(self, path: str | os.PathLike[str], format: str = "numpy") -> None:
-        """Write the vectors for an inner-product index: see :func:`vitalrank.serving.export`."""
+        """Write the vectors for an inner-product index: see :func:`vitalrank.serving.recommending.export`."""
         serving.export(self, path, format)
 
     @property

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitalrank.checks import real, whole
+from vitalrank._util.checks import real, whole
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.losses import hinge
 from vitalrank.models.networks import DotNetwork, embedding
 from vitalrank.models.torch_model import TorchModel
-from vitalrank.training.settings import TrainConfig
 
 
 class CML(TorchModel):
@@ -75,7 +75,7 @@ class CML(TorchModel):
 class CMLNetwork(DotNetwork):
     """Points of users, and of items with ``-|v|^2 / 2`` kept beside them."""
 
-    is_steady = True
+    graph_capturable = True
 
     def __init__(self, n_users: int, n_items: int, dim: int, covariance: float) -> None:
         super().__init__()

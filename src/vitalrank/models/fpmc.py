@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitalrank.checks import whole
+from vitalrank._util.checks import whole
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
 from vitalrank.models.networks import DotNetwork, device_of, embedding, embedding_with_none, mean_rows
@@ -67,7 +67,7 @@ class FPMC(TorchModel):
 class FPMCNetwork(DotNetwork):
     """Three tables: users, baskets, and the two halves of the items in one."""
 
-    is_steady = True
+    graph_capturable = True
 
     def __init__(self, n_users: int, n_items: int, dim: int, length: int) -> None:
         super().__init__()

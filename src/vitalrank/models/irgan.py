@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vitalrank.checks import check_choice, whole
+from vitalrank._util.checks import check_choice, whole
+from vitalrank.config import TrainConfig
+from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.interactions import Interactions
 from vitalrank.models.networks import DotNetwork, embedding
-from vitalrank.models.torch_engine import TorchEngine
 from vitalrank.models.torch_model import TorchModel
-from vitalrank.training.settings import TrainConfig
 
 ROLES = ("generator", "discriminator")
 _SHARE = 0.2  # of the generator's draws that come from the user's own items

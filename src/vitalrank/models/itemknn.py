@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_matrix, csr_matrix
 
-from vitalrank.checks import real, whole
+from vitalrank._util.checks import real, whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.cpu.neighbours import nearest_by_cosine
+from vitalrank.kernels.cpu.ranking.neighbours import nearest_by_cosine
 from vitalrank.models.base import Array, Recommender
 
 

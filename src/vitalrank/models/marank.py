@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vitalrank import serving
-from vitalrank.checks import real, whole
+from vitalrank._util.checks import real, whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
+from vitalrank.interactions.histories import repeat_last
 from vitalrank.models.base import Array
-from vitalrank.models.contexts import repeat_last
 from vitalrank.models.networks import DEVIATION, DotNetwork, Dropout, device_of, embedding
 from vitalrank.models.torch_model import TorchModel
 
@@ -96,7 +96,7 @@ class MARankNetwork(DotNetwork):
     """
 
     needs_history = True
-    is_steady = True
+    graph_capturable = True
 
     def __init__(
         self, n_users: int, n_items: int, dim: int, length: int, orders: int, layers: int, dropout: float

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_bool, whole
-from vitalrank.devices import resolve
+from vitalrank._util.checks import check_bool, whole
+from vitalrank._util.devices import resolve
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
+from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array, DotRecommender
-from vitalrank.models.fitting import Fitted
-from vitalrank.training.history import History
-from vitalrank.training.settings import TrainConfig
+from vitalrank.models.trainable import TrainableModel
 
 
-class MF(Fitted, DotRecommender):
+class MF(TrainableModel, DotRecommender):
     """``score(u, i) = P_u . Q_i``, plus the item's bias ``b_i`` if asked for.
 
     Parameters
@@ -58,11 +58,11 @@ class MF(Fitted, DotRecommender):
             raise SettingError(f"precision is {config.precision!r}; matrix factorization trains in float32.")
         engine: Any
         if device == "cpu":
-            from vitalrank.models.mf_engine import CpuEngine
+            from vitalrank.engines.mf_cpu import CpuEngine
 
             engine = CpuEngine(train, sampler, config, self.dim, self.bias)
         else:
-            from vitalrank.models.mf_gpu_engine import GpuEngine
+            from vitalrank.engines.mf_gpu import GpuEngine
 
             engine = GpuEngine(train, sampler, config, self.dim, self.bias, device)
         self.train = train
@@ -70,7 +70,7 @@ class MF(Fitted, DotRecommender):
         self._users, self._items = engine.users, engine.items
         return engine
 
-    def settle(self) -> None:
+    def release_training_state(self) -> None:
         """Let go of the optimizer's state, which lies between the users' vectors, and of the device."""
         self._users, self._items = _host(self._users), _host(self._items)
         self.device = "cpu"

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vitalrank.config import TrainConfig
 from vitalrank.losses import find_loss
-from vitalrank.training.settings import TrainConfig
 
 DEVIATION = 0.01  # of initial values
 _LEVELS = 1 << 16  # of a random number that decides on a drop
@@ -28,7 +28,9 @@ class Network(nn.Module):
     length: int = 0  # items of the history that ``encode`` gets
     needs_history: bool = False  # leave out positives that have none
     clip: float | None = 5.0  # most the gradient of all that is not an embedding may measure
-    is_steady: bool = False  # whether every step does the same work, so that a GPU can capture it once and replay it
+    graph_capturable: bool = (
+        False  # whether every step does the same work, so that a GPU can capture it once and replay it
+    )
     shares_dice: bool = False  # whether its modules draw from the random numbers of the process, as those of others do
     dice: torch.Generator | None = None  # else its own, so that runs in several threads do not share them
 
@@ -141,7 +143,7 @@ class Dropout(nn.Module):
         share = self.dropped / _LEVELS
         if self.counter is None:
             return functional.dropout(x, share)
-        from vitalrank.kernels.gpu.dropout import drop
+        from vitalrank.kernels.gpu.training.dropout import drop
 
         return drop(x, share, self.counter, self.layer)
 
@@ -169,7 +171,7 @@ def set_modes(modes: Mapping[nn.Module, bool]) -> None:
 
 
 @contextmanager
-def at_rest(module: nn.Module) -> Iterator[None]:
+def eval_mode(module: nn.Module) -> Iterator[None]:
     """Without gradient and dropout, then as it was."""
     modes = modes_of(module)
     module.eval()

@@ -10,15 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vitalrank.checks import whole
+from vitalrank._util.checks import whole
 from vitalrank.errors import SettingError
+from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.networks import DotNetwork, Network, at_rest, device_of
+from vitalrank.models.networks import DotNetwork, Network, device_of, eval_mode
 from vitalrank.models.own_modules import OwnModel, check_kind, checked_clip, first_and_last, told
 from vitalrank.models.own_scorer import TorchScorer
 from vitalrank.models.torch_model import TorchModel
-from vitalrank.training.history import History
 
 ItemTable = nn.Module | nn.Parameter
 _VECTORS = ("queries", "items")  # what a saved model serves while its modules are not at hand
@@ -105,7 +105,7 @@ class TorchRecommender(OwnModel, TorchModel):
         network.n_items = train.n_items
         users = first_and_last(train.n_users, network)  # (2,)
         context = users.new_full((2, self.length), -1) if self.length else None
-        with at_rest(network):
+        with eval_mode(network):
             with told("item_table", f"item ids 0 to {train.n_items - 1}"):
                 found = tuple(network.table().shape)
             with told("encoder", f"user ids 0 and {train.n_users - 1}" + (" and contexts" if self.length else "")):
@@ -172,7 +172,7 @@ class OwnNetwork(DotNetwork):
     def table(self) -> Tensor:
         if _is_plain_table(self.items):
             return self.items.weight.detach()
-        with at_rest(self.items):
+        with eval_mode(self.items):
             return self.rows(torch.arange(self.n_items, device=device_of(self)))
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vitalrank.checks import check_positive, own
+from vitalrank._util.checks import check_positive, own
+from vitalrank.config import TrainConfig
+from vitalrank.engines.network_state import load_network, network_arrays
+from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.network_state import load_network, network_arrays
 from vitalrank.models.networks import Network, device_of, modes_of, set_modes
-from vitalrank.models.torch_engine import TorchEngine
 from vitalrank.models.torch_model import Trained
-from vitalrank.training.settings import TrainConfig
 
 
 class OwnModel(Trained):
@@ -46,8 +46,8 @@ class OwnModel(Trained):
             self._give_back()
             raise
 
-    def settle(self) -> None:
-        super().settle()
+    def release_training_state(self) -> None:
+        super().release_training_state()
         self._give_back()
 
     def _give_back(self) -> None:

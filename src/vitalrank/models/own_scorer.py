@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.networks import Network, at_rest, device_of
+from vitalrank.models.networks import Network, device_of, eval_mode
 from vitalrank.models.own_modules import OwnModel, check_kind, checked_clip, first_and_last, told
 
 _CELLS = 1 << 20  # scores computed at once
@@ -45,7 +45,7 @@ class TorchScorer(OwnModel):
         network = self.network
         users, items = (first_and_last(count, network) for count in (train.n_users, train.n_items))
         pairs = f"user ids 0 and {train.n_users - 1} and item ids 0 and {train.n_items - 1}"
-        with at_rest(network), told("score module", pairs):
+        with eval_mode(network), told("score module", pairs):
             network.score(users, items.repeat(2, 1))
         return network
 
@@ -61,7 +61,7 @@ class TorchScorer(OwnModel):
         ids = torch.arange(start, stop, device=device)
         out = np.empty((len(users), stop - start), np.float32)
         block = max(1, _CELLS // max(1, stop - start))
-        with at_rest(self.network):
+        with eval_mode(self.network):
             for first in range(0, len(users), block):
                 part = asked[first : first + block]
                 out[first : first + block] = self.network.score(part, ids.repeat(len(part), 1)).cpu().numpy()
@@ -98,7 +98,7 @@ class ScoreNetwork(Network):
 
     def for_sampler(self, encoded: Tensor) -> dict[str, Any]:
         def score(rows: Tensor, ids: Tensor) -> Tensor:
-            with at_rest(self):
+            with eval_mode(self):
                 return self.score(encoded[rows], ids).float()
 
         return {"score": score}

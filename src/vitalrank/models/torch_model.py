@@ -13,24 +13,24 @@ import torch
 from numpy.typing import NDArray
 
 from vitalrank import serving
-from vitalrank.devices import enough_memory, resolve
+from vitalrank._util.devices import enough_memory, resolve
+from vitalrank.config import TrainConfig
+from vitalrank.engines.network_state import load_network, network_arrays
+from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.errors import SettingError
+from vitalrank.history import History
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.cpu.moves import OPTIMIZERS
+from vitalrank.interactions.histories import Histories
+from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
 from vitalrank.models.base import Array, DotRecommender
-from vitalrank.models.contexts import Histories
-from vitalrank.models.fitting import Fitted
-from vitalrank.models.network_state import load_network, network_arrays
-from vitalrank.models.networks import DotNetwork, Network, at_rest, device_of
-from vitalrank.models.torch_engine import TorchEngine
-from vitalrank.training.history import History
-from vitalrank.training.settings import TrainConfig
+from vitalrank.models.networks import DotNetwork, Network, device_of, eval_mode
+from vitalrank.models.trainable import TrainableModel
 
 _BLOCK = 4096  # users encoded at once when serving
 _one_at_a_time = RLock()
 
 
-class Trained(Fitted):
+class Trained(TrainableModel):
     """A recommender that the torch engine trains: a subclass gives its network."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Trained(Fitted):
         self._histories = self._engine.histories
         return self._engine
 
-    def settle(self) -> None:
+    def release_training_state(self) -> None:
         """Let go of the optimizer's state."""
         if self._engine is not None:
             self._engine.close()
@@ -78,7 +78,7 @@ class Trained(Fitted):
     def _encoded(self, users: torch.Tensor) -> torch.Tensor:
         network = self.network
         context = self._history().last(users, network.length) if network.length else None
-        with at_rest(network):
+        with eval_mode(network):
             return network.encode(users, context)
 
     def _history(self) -> Histories:

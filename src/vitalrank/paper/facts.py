@@ -8,7 +8,7 @@ from vitalrank.analysis import imbalance, rank_bias, rank_bias_simulated
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.lab import Lab
 from vitalrank.paper.logs import Source, filtered
-from vitalrank.samplers.catalogue import degree_weights
+from vitalrank.samplers.proposals import degree_weights
 
 BETAS = tuple(round(0.1 * step, 1) for step in range(11))
 BIAS_BETA = 0.75

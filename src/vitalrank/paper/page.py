@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
+from vitalrank._util.files import write_text
 from vitalrank.comparing.tables import pipe_table
-from vitalrank.files import write_text
 from vitalrank.paper import markdown
 from vitalrank.paper.checks import SIGNIFICANT
 from vitalrank.paper.claims import CLAIMS, STANDING, Claim, tally, verdict

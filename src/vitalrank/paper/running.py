@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vitalrank.comparing.planning import surroundings
+from vitalrank._util.files import write_text
+from vitalrank.comparing.planning import environment
 from vitalrank.errors import StorageError
-from vitalrank.files import write_text
 from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.earlier import earlier_note, fill_in
 from vitalrank.paper.experiment import Data, Experiment, nothing
@@ -83,7 +83,7 @@ def facts_of(lab: Lab, command: str) -> Data:
     logs: dict[str, Any] = {}
     for source in lab.sources:
         logs[source.name] = {**source.identity(), "interactions": len(filtered(source))}
-    around = surroundings(*(("torch",) if lab.settings.device != "cpu" else ()))
+    around = environment(*(("torch",) if lab.settings.device != "cpu" else ()))
     if lab.settings.device != "cpu":
         import torch
 

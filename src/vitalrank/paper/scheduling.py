@@ -13,11 +13,11 @@ from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 
+from vitalrank._util.devices import give_back
 from vitalrank.comparing.running import warm_up
-from vitalrank.devices import give_back
+from vitalrank.config import TrainConfig
 from vitalrank.paper.store import Store
 from vitalrank.paper.units import OutOfTimeError, Result, Unit, Watch, perform
-from vitalrank.training.settings import TrainConfig
 
 _THREADS = ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.config import TrainConfig
 from vitalrank.paper.contenders import Contender
 from vitalrank.paper.points import Point, Tried, around, children, on_lines, spread_points
-from vitalrank.training.settings import TrainConfig
 from vitalrank.tuning.plans import Plan, plan_of
 from vitalrank.tuning.results import Settings
 from vitalrank.tuning.spaces import Choice, Dimension, Range

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vitalrank.checks import MOST_SEED, check_choice, check_count, check_number, own_numbers
-from vitalrank.training.schedules import SCHEDULES
+from vitalrank._util.checks import MOST_SEED, check_choice, check_count, check_number, to_builtin_scalars
+from vitalrank.schedules import SCHEDULES
 
 PROTOCOLS = ("valid", "paper")
 COUNTS = (
@@ -96,7 +96,7 @@ class StudySettings:
     search_seed: int = 0
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         check_choice("protocol", self.protocol, PROTOCOLS)
         check_choice("schedule", self.schedule, SCHEDULES)
         given = {name: value for name, value in vars(self).items() if value is not None}

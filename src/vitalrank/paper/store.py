@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vitalrank._util.files import write_text
 from vitalrank.comparing.outcomes import Outcome, read_outcome
 from vitalrank.errors import StorageError
-from vitalrank.files import write_text
 from vitalrank.paper.units import KINDS, Result, Unit, outcome_file
 
 

@@ -17,13 +17,13 @@ from vitalrank.analysis import picture
 from vitalrank.comparing.outcomes import Outcome, write_outcome
 from vitalrank.comparing.planning import Entry
 from vitalrank.comparing.running import Job
+from vitalrank.config import SETTINGS, TrainConfig
 from vitalrank.errors import TrainingError
 from vitalrank.evaluation import value_of
+from vitalrank.history import Record
 from vitalrank.models import model_class
 from vitalrank.paper.contenders import Contender
 from vitalrank.paper.logs import Source, cut
-from vitalrank.training.history import Record
-from vitalrank.training.settings import SETTINGS, TrainConfig
 from vitalrank.tuning.results import Settings
 
 Result = dict[str, Any]

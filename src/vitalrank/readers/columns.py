@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from vitalrank.errors import DataError
-from vitalrank.readers.overlooked import ask_about_time
+from vitalrank.readers.unrecognised_time import ask_about_time
 
 USER_NAMES = ("user", "userid", "uid", "u", "username", "reviewerid", "customer", "customerid", "visitorid", "memberid")
 ITEM_NAMES = (

@@ -8,7 +8,7 @@ from vitalrank.errors import DataError
 from vitalrank.readers.columns import WELL_KNOWN, Columns, is_known, plain, recognise
 from vitalrank.readers.delimited import Delimited, split_lines
 from vitalrank.readers.lines import Block, Wanted
-from vitalrank.readers.overlooked import all_times, ask_about_time
+from vitalrank.readers.unrecognised_time import all_times, ask_about_time
 
 SEPARATORS = ("::", "\t", ",", ";", "|", " ")
 SAMPLE_LINES = 50

@@ -13,7 +13,7 @@ from vitalrank.errors import DataError
 from vitalrank.readers.collecting import Collector
 from vitalrank.readers.columns import recognise
 from vitalrank.readers.lines import Row, Suspect, Wanted
-from vitalrank.readers.overlooked import SAMPLE, first_values
+from vitalrank.readers.unrecognised_time import SAMPLE, first_values
 
 BATCH_ROWS = 1 << 18
 ROLES = ["user", "item", "time"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitalrank.checks import check_positive, own_numbers
+from vitalrank._util.checks import check_positive, to_builtin_scalars
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
 from vitalrank.samplers.whole_pool import drawn_of_all, scored_blocks
 
@@ -41,7 +41,7 @@ class IRGAN(Sampler):
     temperature: float = 0.2
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         check_positive("temperature", self.temperature)
 
     def _bound(self) -> type[BoundSampler]:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vitalrank.checks import whole_below
+from vitalrank._util.checks import whole_below
+from vitalrank._util.threads import limited
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.laws import Law
-from vitalrank.samplers.arrays import Arrays, arrays_of
-from vitalrank.samplers.catalogue import pool_of, seen_by
+from vitalrank.kernels.proposals import Proposal
+from vitalrank.samplers.backends import Arrays, backend_of
 from vitalrank.samplers.counting import Counts
-from vitalrank.threads import limited
+from vitalrank.samplers.proposals import pool_of, seen_by
 
 # fn(rows (R,), ids (R, C)) -> (R, C): the score of each candidate for each row of the batch.
 Scorer = Callable[[Any, Any], Any]
@@ -125,9 +125,11 @@ class BoundSampler(ABC):
 
     needs_scores = True
     has_margin = False  # whether a draw says which rows came within a margin
-    is_steady = True  # whether every call does the same work, so that it can be captured once and replayed
-    renews = False  # whether it builds something from the item table now and then, by ``renew``
-    weights_flow = False  # whether the weights are the softmax of ``logits`` and the gradient goes through them
+    graph_capturable = True  # whether every call does the same work, so that it can be captured once and replayed
+    needs_refresh = False  # whether it builds something from the item table now and then, by ``renew``
+    differentiable_weights = (
+        False  # whether the weights are the softmax of ``logits`` and the gradient goes through them
+    )
 
     def __init__(
         self,
@@ -160,7 +162,7 @@ class BoundSampler(ABC):
         return
 
     def logits(self, scores: Any, log_q: Any) -> Any:
-        """What the weights of negatives with these scores are the softmax of, where ``weights_flow``."""  # (B, k)
+        """Logits whose softmax is the weights, where ``differentiable_weights``."""  # (B, k)
         raise NotImplementedError
 
     def __call__(
@@ -193,7 +195,7 @@ class BoundSampler(ABC):
         score
             ``fn(rows (R,), ids (R, C)) -> (R, C)`` in place of the dot product; ``rows`` are positions in the batch.
         """
-        arrays = arrays_of(queries, item_table, users, positives)
+        arrays = backend_of(queries, item_table, users, positives)
         if arrays.device != "cpu" and score is None:
             arrays = self.on(arrays.device)
         batch = self._batch(arrays, queries, item_table, users, positives, step, k, rows, score)
@@ -205,7 +207,7 @@ class BoundSampler(ABC):
     def draw(self, batch: Batch) -> Draw:
         """Pick negatives for a batch that is checked already."""
         with limited(self.threads):
-            if self.renews and batch.has_vectors:
+            if self.needs_refresh and batch.has_vectors:
                 self.renew(batch.arrays, batch.table, batch.step, len(batch) * batch.k)
             draw = self._draw(batch)
         if self.counts is not None:
@@ -217,9 +219,9 @@ class BoundSampler(ABC):
         if device not in self._placed:
             import torch
 
-            from vitalrank.samplers.device_arrays import DeviceArrays
+            from vitalrank.samplers.cuda_backend import CudaBackend
 
-            self._placed[device] = DeviceArrays(torch.device(device))
+            self._placed[device] = CudaBackend(torch.device(device))
         return self._placed[device]
 
     def _batch(
@@ -258,7 +260,7 @@ class BoundSampler(ABC):
     @abstractmethod
     def _draw(self, batch: Batch) -> Draw: ...
 
-    def _candidates(self, law: Law, batch: Batch, count: int) -> Any:
+    def _candidates(self, law: Proposal, batch: Batch, count: int) -> Any:
         """``count`` open candidates for each of the k negatives of each row."""  # (B, k, count)
         arrays = batch.arrays
         ids = arrays.empty((len(batch), batch.k, count), np.int64)

@@ -47,7 +47,7 @@ class Counts:
         if arrays.xp is np:
             return self
         if arrays.device not in self._waiting:
-            from vitalrank.samplers.device_arrays import DeviceCounts
+            from vitalrank.samplers.cuda_backend import DeviceCounts
 
             self._waiting[arrays.device] = DeviceCounts(self.items, arrays.device)
         return self._waiting[arrays.device]

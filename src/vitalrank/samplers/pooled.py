@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_count, check_positive, own_numbers
+from vitalrank._util.checks import check_count, check_positive, to_builtin_scalars
 from vitalrank.errors import SettingError
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
-from vitalrank.samplers.catalogue import uniform_law
+from vitalrank.samplers.proposals import uniform_law
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class DNS(Sampler):
     top: int = 1
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         check_count("candidates", self.candidates)
         check_count("top", self.top)
         if self.top > self.candidates:
@@ -85,7 +85,7 @@ class LFMD(Sampler):
     rho: float = 0.1
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         check_count("candidates", self.candidates)
         check_positive("rho", self.rho)
 
@@ -155,7 +155,7 @@ class CML(Sampler):
     margin: float = 1.5
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         check_count("candidates", self.candidates)
         check_positive("margin", self.margin)
 

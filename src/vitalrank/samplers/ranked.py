@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_bool, check_count, check_positive, own_numbers
+from vitalrank._util.checks import check_bool, check_count, check_positive, to_builtin_scalars
 from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
-from vitalrank.samplers.arrays import Arrays
+from vitalrank.samplers.backends import Arrays
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
-from vitalrank.samplers.renewing import Renewing, written_over
+from vitalrank.samplers.refreshing import RefreshedByEpoch, copy_in_place
 from vitalrank.samplers.whole_pool import drawn_of_all, scored_blocks
 
 
@@ -53,7 +53,7 @@ class AOBPR(Sampler):
     exact: bool = False
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         check_positive("rho", self.rho)
         if self.refresh is not None:
             check_count("refresh", self.refresh)
@@ -68,7 +68,7 @@ class AOBPR(Sampler):
 class BoundExactRank(BoundSampler):
     """Ranks by the full scores of the user's open items."""
 
-    is_steady = False  # all scores of a batch, block by block, are too much to hold ready for a replay
+    graph_capturable = False  # all scores of a batch, block by block, are too much to hold ready for a replay
 
     @property
     def scale(self) -> float:
@@ -84,10 +84,10 @@ class BoundExactRank(BoundSampler):
         return Draw(ids, *drawn_of_all(batch, self.pool, ids))
 
 
-class BoundRanked(Renewing, BoundExactRank):
+class BoundRanked(RefreshedByEpoch, BoundExactRank):
     """Ranks along single factors, from a sorting that is renewed now and then; a scorer alone is ranked in full."""
 
-    is_steady = True
+    graph_capturable = True
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -113,9 +113,9 @@ class BoundRanked(Renewing, BoundExactRank):
     def _build(self, arrays: Arrays, table: Any, step: int) -> None:
         pool = arrays.hold(self.pool)
         columns = table[pool].T  # (d, m)
-        self._order = written_over(self._order, arrays.cast(pool[arrays.ascending(-columns)], np.int32))
+        self._order = copy_in_place(self._order, arrays.cast(pool[arrays.ascending(-columns)], np.int32))
         apart = arrays.cast(columns, np.float64)
-        self._spread = written_over(self._spread, ((apart - apart.mean(1)[:, None]) ** 2).mean(1) ** 0.5)
+        self._spread = copy_in_place(self._spread, ((apart - apart.mean(1)[:, None]) ** 2).mean(1) ** 0.5)
 
     def law(self, query: NDArray[np.float32], table: NDArray[np.float32]) -> NDArray[np.float64]:
         """Probability of every item for one query, before seen items are left out."""  # (n,)

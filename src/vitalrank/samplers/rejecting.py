@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_beta, check_count, check_number, own_numbers
+from vitalrank._util.checks import check_beta, check_count, check_number, to_builtin_scalars
 from vitalrank.kernels import cpu
-from vitalrank.kernels.laws import Law
+from vitalrank.kernels.proposals import Proposal
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
-from vitalrank.samplers.catalogue import degree_weights, reject_law
+from vitalrank.samplers.proposals import degree_weights, reject_law
 from vitalrank.samplers.weights import weight_name, weights_by_try
 
 _BLOCK = 16  # candidates handed to a user's scorer at once
@@ -64,7 +64,7 @@ class VINS(Sampler):
     weight: str = "log2"
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         check_beta(self.beta)
         check_count("kappa", self.kappa)
         check_number("margin", self.margin)
@@ -112,7 +112,7 @@ class LFMW(Sampler):
     shots = None
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         check_count("kappa", self.kappa)
         check_number("margin", self.margin)
         object.__setattr__(self, "weight", weight_name(self.weight))
@@ -175,13 +175,15 @@ class BoundUntil(BoundSampler):
             rows = rows[~violated[rows] & (tries[rows] < kappa)]
 
 
-def reject_sample(law: Law, positives: NDArray[np.integer[Any]], seed: int = 0, step: int = 0) -> NDArray[np.int64]:
+def reject_sample(
+    law: Proposal, positives: NDArray[np.integer[Any]], seed: int = 0, step: int = 0
+) -> NDArray[np.int64]:
     """RejectSampler (Algorithm 1) on its own: one item for each positive, seen or not.
 
     Examples
     --------
     >>> import numpy as np, vitalrank as vr
-    >>> from vitalrank.samplers.catalogue import degree_weights, reject_law
+    >>> from vitalrank.samplers.proposals import degree_weights, reject_law
     >>> log = vr.Interactions.from_arrays([0, 1, 2, 2], [0, 0, 0, 1])
     >>> law = reject_law(degree_weights(log, 1.0), np.arange(2), shots=64)
     >>> picked = reject_sample(law, np.zeros(3000, int))  # item 1 has a third of item 0's degree

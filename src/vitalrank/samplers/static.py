@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_beta, own_numbers
+from vitalrank._util.checks import check_beta, to_builtin_scalars
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
-from vitalrank.samplers.catalogue import degree_weights
+from vitalrank.samplers.proposals import degree_weights
 from vitalrank.samplers.weighing import BoundByWeight
 
 
@@ -40,7 +40,7 @@ class Popularity(Sampler):
     beta: float = 0.75
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         check_beta(self.beta)
 
     def _bound(self) -> type[BoundSampler]:

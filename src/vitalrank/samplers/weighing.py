@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.samplers.base import Batch, BoundSampler
-from vitalrank.samplers.catalogue import row_sums, weighted_law
+from vitalrank.samplers.proposals import row_sums, weighted_law
 
 
 class BoundByWeight(BoundSampler):

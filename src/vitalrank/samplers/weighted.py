@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_bool, check_choice, check_count, check_number, own_numbers
+from vitalrank._util.checks import check_bool, check_choice, check_count, check_number, to_builtin_scalars
 from vitalrank.errors import SettingError
-from vitalrank.samplers.arrays import Arrays
+from vitalrank.samplers.backends import Arrays
 from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
-from vitalrank.samplers.renewing import Renewing, written_over
+from vitalrank.samplers.refreshing import RefreshedByEpoch, copy_in_place
 from vitalrank.samplers.weighing import BoundByWeight
 
 _ROUNDS = 10  # of k-means
@@ -61,7 +61,7 @@ class SA(Sampler):
     detach = True
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         check_count("candidates", self.candidates)
         check_number("temperature", self.temperature, least=0)
 
@@ -126,7 +126,7 @@ class PRIS(Sampler):
     detach: bool = False
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         check_count("candidates", self.candidates)
         check_count("clusters", self.clusters, least=0)
         if self.refresh is not None:
@@ -153,7 +153,7 @@ class BoundWeighted(BoundByWeight):
 
     def __init__(self, settings: Any, *args: Any) -> None:
         super().__init__(settings, *args)
-        self.weights_flow = not settings.detach
+        self.differentiable_weights = not settings.detach
 
     def _item_weights(self) -> NDArray[np.float32]:
         weights: NDArray[np.float32] = self.settings.proposal_weights(self.train.item_degree)
@@ -178,7 +178,7 @@ class BoundWeighted(BoundByWeight):
         return Draw(ids, batch.arrays.cast(weights, np.float32), batch.arrays.cast(drawn.sum(1), np.int32), log_q)
 
 
-class BoundClustered(Renewing, BoundWeighted):
+class BoundClustered(RefreshedByEpoch, BoundWeighted):
     """PRIS's cluster proposal, grouped anew each epoch."""
 
     def __init__(self, *args: Any) -> None:
@@ -210,4 +210,4 @@ class BoundClustered(Renewing, BoundWeighted):
         starts = np.searchsorted(owner[members], np.arange(clusters + 1))
         running = np.concatenate([[0.0], np.cumsum(self.weights[members], dtype=np.float64)])
         anew = (centers, *map(arrays.place, (owner, members, starts, running)))
-        self._groups = tuple(map(written_over, self._groups, anew))
+        self._groups = tuple(map(copy_in_place, self._groups, anew))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.checks import check_choice
+from vitalrank._util.checks import check_choice
 
 
 def log2_weight(rank: NDArray[np.float64]) -> NDArray[np.float64]:

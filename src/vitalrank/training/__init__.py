@@ -6,21 +6,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vitalrank.training.history import History, Record, Totals
-    from vitalrank.training.settings import TrainConfig
+    from vitalrank.config import TrainConfig
+    from vitalrank.history import History, Record, Totals
     from vitalrank.training.tensorboard import TensorBoard
     from vitalrank.training.trainer import Callback, Trainer, TrainingEngine
 
 # Loaded on first use: the command line reads the settings alone, and starts the sooner for it.
 _HOMES = {
-    "Callback": "trainer",
+    "Callback": "training.trainer",
     "History": "history",
     "Record": "history",
-    "TensorBoard": "tensorboard",
+    "TensorBoard": "training.tensorboard",
     "Totals": "history",
-    "TrainConfig": "settings",
-    "Trainer": "trainer",
-    "TrainingEngine": "trainer",
+    "TrainConfig": "config",
+    "Trainer": "training.trainer",
+    "TrainingEngine": "training.trainer",
 }
 
 __all__ = ["Callback", "History", "Record", "TensorBoard", "Totals", "TrainConfig", "Trainer", "TrainingEngine"]
@@ -29,4 +29,4 @@ __all__ = ["Callback", "History", "Record", "TensorBoard", "Totals", "TrainConfi
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'vitalrank.training' has no attribute {name!r}")
-    return getattr(import_module(f"vitalrank.training.{_HOMES[name]}"), name)
+    return getattr(import_module(f"vitalrank.{_HOMES[name]}"), name)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Self
 
-from vitalrank.training.history import Record, Totals
+from vitalrank.history import Record, Totals
 
 _PAUSE = 0.2  # seconds between two looks at the screen
 
@@ -20,7 +20,7 @@ class Bar:
     --------
     >>> with Bar(epochs=1, positives=10, show=False) as bar:
     ...     bar.epoch_begins(1)
-    ...     bar.pulse(Totals(positives=5, loss=3.0))
+    ...     bar.on_progress(Totals(positives=5, loss=3.0))
     """
 
     def __init__(self, epochs: int, positives: int, show: bool | None = None) -> None:
@@ -58,7 +58,7 @@ class Bar:
         self._metric = "" if value is None else f" {metric} {value:.4f}"
         self._last = record
 
-    def pulse(self, totals: Totals) -> None:
+    def on_progress(self, totals: Totals) -> None:
         """Call as often as you like with the running sums of the epoch."""
         if self._progress is None:
             return

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.checks import check_count, is_number
+from vitalrank._util.locks import only_writer
 from vitalrank.checkpoint import is_saved, read_folder, read_meta, write_folder
-from vitalrank.checks import check_count, is_number
 from vitalrank.errors import SettingError, StorageError
-from vitalrank.locks import only_writer
+from vitalrank.history import History
 from vitalrank.models.base import Recommender
-from vitalrank.training.history import History
 
 Arrays = dict[str, NDArray[Any]]
 _STATE = "training.state."
@@ -98,7 +98,7 @@ class Run:
         """Have this epoch for the best."""
         self.history.best_epoch, self.best_value, self.best = best
 
-    def forget_the_end(self, metric: str, every: int) -> None:
+    def drop_final_eval(self, metric: str, every: int) -> None:
         """Forget an evaluation that only the end called for, since there are to be more epochs."""
         if self.epoch % every:
             self.history.records[-1].pop(metric, None)

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from vitalrank.errors import SettingError
-from vitalrank.training.history import Record
+from vitalrank.history import Record
 
 
 class TensorBoard:

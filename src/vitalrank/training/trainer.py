@@ -13,17 +13,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from vitalrank.devices import own_stream, resolve
+from vitalrank._util.devices import dedicated_stream, resolve
+from vitalrank._util.threads import limited
+from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
 from vitalrank.errors import SettingError, TrainingError, VitalrankError
+from vitalrank.history import History, Record, Totals
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.samplers import VINS, Sampler
-from vitalrank.threads import limited
-from vitalrank.training.history import History, Record, Totals
+from vitalrank.schedules import SCHEDULES
 from vitalrank.training.interrupts import Interrupt, interruptible
 from vitalrank.training.progress import Bar
 from vitalrank.training.runs import Best, Engine, Run, RunFolder, run_folder
-from vitalrank.training.schedules import SCHEDULES
-from vitalrank.training.settings import CHECKPOINT_SECONDS, TrainConfig
 
 # Called after each epoch with its record and the model; a true answer stops the training.
 Callback = Callable[[Record, Any], bool | None]
@@ -37,11 +37,11 @@ _DIVERGED = 10.0  # times the loss of equal scores: no training that learns gets
 class TrainingEngine(Engine, Protocol):
     """What a model builds for the trainer."""
 
-    def run_epoch(self, epoch: int, rate: Callable[[float], float], pulse: Callable[[Totals], None]) -> Totals:
+    def run_epoch(self, epoch: int, rate: Callable[[float], float], on_progress: Callable[[Totals], None]) -> Totals:
         """Visit every positive once.
 
-        ``rate`` gives the learning rate for a share of the epoch done; ``pulse`` takes the sums so far. The engine
-        may end the epoch early when the loss is no longer finite.
+        ``rate`` gives the learning rate for a share of the epoch done; ``on_progress`` takes the sums so far. The
+        engine may end the epoch early when the loss is no longer finite.
         """
 
 
@@ -84,7 +84,7 @@ class Trainer:
         progress: bool | None = None,
     ) -> None:
         if checkpoint is None:
-            _refuse_keeping(resume, checkpoint_epochs, checkpoint_seconds)
+            _reject_checkpoint_options(resume, checkpoint_epochs, checkpoint_seconds)
         given = config or TrainConfig()
         self.config = replace(given, device=resolve(given.device))  # "auto" would not tell a resumed run where it ran
         self.callbacks = _checked_callbacks(callbacks)
@@ -97,7 +97,7 @@ class Trainer:
         """Train ``model`` on ``train``; without a sampler with the model's own, with ``valid`` the best epoch is kept.
 
         The model gives ``build(train, bound_sampler, config)``, which returns a :class:`TrainingEngine` whose
-        values the model serves from then on, and ``settle()``, which lets go of what only training needs.
+        values the model serves from then on, and ``release_training_state()``.
         """
         check_log("train", train)
         if len(train) == 0:
@@ -111,19 +111,19 @@ class Trainer:
             engine: TrainingEngine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
             return engine
 
-        with kept, limited(self.config.threads), own_stream(self.config.device), interruptible() as interrupt:
+        with kept, limited(self.config.threads), dedicated_stream(self.config.device), interruptible() as interrupt:
             engine = build()
             try:
                 run = folder.resume(engine) if folder is not None else Run()
                 if run.epoch < self.config.epochs:
-                    run.forget_the_end(self.config.metric, self.config.valid_every)
-                run.history.sampler, run.history.settings = repr(sampler), self.config.recipe()
+                    run.drop_final_eval(self.config.metric, self.config.valid_every)
+                run.history.sampler, run.history.settings = repr(sampler), self.config.run_identity()
                 model.history = run.history
                 with Bar(self.config.epochs, len(train), self.progress) as bar:
                     _Session(self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt, build).go()
             finally:
                 del engine  # the optimizer's state makes room for what the model copies
-                model.settle()
+                model.release_training_state()
         if interrupt.wanted:
             raise KeyboardInterrupt(_farewell(run, folder))
         return run.history
@@ -131,7 +131,7 @@ class Trainer:
     def _check_measure(self, train: Interactions, valid: Interactions | None) -> None:
         """Refuse what cannot be measured before the first epoch, not after it."""
         from vitalrank.evaluation.measuring import metric_names
-        from vitalrank.evaluation.ranking import check_same_ids
+        from vitalrank.ranking.top_n import check_same_ids
 
         metric_names(self.config.measure()[0])
         if valid is None:
@@ -148,7 +148,7 @@ class Trainer:
             "valid": None if valid is None else valid.fingerprint,
             "model": repr(model),
             "sampler": _ADDRESS.sub("", repr(sampler)),
-            **self.config.recipe(),
+            **self.config.run_identity(),
         }
         return run_folder(self._checkpoint, identity, *self._every)
 
@@ -164,7 +164,7 @@ def _checked_callbacks(callbacks: Any) -> tuple[Callback, ...]:
     return listed
 
 
-def _refuse_keeping(resume: bool, epochs: int | None, seconds: float | None) -> None:
+def _reject_checkpoint_options(resume: bool, epochs: int | None, seconds: float | None) -> None:
     """Refuse what says how to keep a run that is not to be kept."""
     asked = {"resume": resume, "checkpoint_epochs": epochs is not None}
     asked["checkpoint_seconds"] = seconds is not None and seconds != CHECKPOINT_SECONDS
@@ -230,7 +230,7 @@ class _Session:
 
     def _loop(self) -> str:
         while self.run.epoch < self.config.epochs:
-            if self._is_tired():
+            if self._patience_exhausted():
                 return "patience"
             record = self._epoch(self.run.epoch + 1)
             stop = [callback(record, self.model) for callback in self.callbacks]
@@ -242,8 +242,8 @@ class _Session:
                 self.folder.write(self.model, self.engine, self.run)
         return "finished"
 
-    def _is_tired(self) -> bool:
-        run, patience = self.run, self.config.evaluations_without_gain()
+    def _patience_exhausted(self) -> bool:
+        run, patience = self.run, self.config.effective_patience()
         return (
             run.best_epoch is not None
             and patience is not None
@@ -260,7 +260,7 @@ class _Session:
         self.bar.epoch_begins(epoch)
         began = time.perf_counter()
         self.between_epochs = False
-        totals = self.engine.run_epoch(epoch, rate, self.bar.pulse)
+        totals = self.engine.run_epoch(epoch, rate, self.bar.on_progress)
         seconds = time.perf_counter() - began
         self._check(epoch, totals)
         if epoch == 1 and totals.skipped == totals.positives:
@@ -297,13 +297,13 @@ class _Session:
         if sane and self.engine.is_finite():
             return
         with suppress(VitalrankError):  # too little memory or disk for it: the divergence is still what to tell
-            self._go_back()
+            self._replay_to_last_good()
         raise TrainingError(
             f"training diverged in epoch {epoch} (mean loss {loss:.4g}); lower lr (now {self.config.lr:g}) or choose "
             f"another reg (now {self.config.reg:g}). Last good state: {_kept(self.folder)}."
         )
 
-    def _go_back(self) -> None:
+    def _replay_to_last_good(self) -> None:
         """Keep the last good epoch: no step can be undone, but the way there from the last checkpoint is known."""
         if self.folder is None or self.run.epoch <= self.folder.written:
             return

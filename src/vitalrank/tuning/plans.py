@@ -8,10 +8,10 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.models import is_trained, model_class, model_names
 from vitalrank.samplers import SAMPLERS, Sampler, find_sampler
-from vitalrank.training.settings import TrainConfig
 from vitalrank.training.trainer import default_sampler
 from vitalrank.tuning.results import Settings
 from vitalrank.tuning.spaces import Choice, Dimension, Range, named_space, parse_dimension

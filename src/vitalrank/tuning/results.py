@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from vitalrank.training.settings import TrainConfig
+from vitalrank.config import TrainConfig
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from vitalrank.checks import whole
+from vitalrank._util.checks import whole
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.samplers import Sampler

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from vitalrank.devices import taking_turns
+from vitalrank._util.devices import taking_turns
+from vitalrank._util.threads import serve_several
 from vitalrank.errors import SettingError, StorageError, TrainingError
 from vitalrank.evaluation import value_of
+from vitalrank.history import Record
 from vitalrank.interactions import Interactions
-from vitalrank.threads import serve_several
 from vitalrank.training import TrainConfig, Trainer
-from vitalrank.training.history import Record
 from vitalrank.tuning import studies
 from vitalrank.tuning.plans import Plan
 from vitalrank.tuning.results import Trial, Tuned

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vitalrank.checks import own, own_numbers
+from vitalrank._util.checks import own, to_builtin_scalars
 from vitalrank.errors import SettingError
 
 
@@ -28,7 +28,7 @@ class Range:
     log: bool = False
 
     def __post_init__(self) -> None:
-        own_numbers(self)
+        to_builtin_scalars(self)
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise SettingError(f"{self.low!r}..{self.high!r} is not a range; give two numbers, the lower one first.")
         if self.log and self.low <= 0:

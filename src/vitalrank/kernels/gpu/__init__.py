@@ -1,15 +1,15 @@
 """Kernels for the GPU, compiled by Triton: the names and arguments of ``kernels.cpu``, on tensors."""
 
-from vitalrank.kernels.gpu.clustered import cluster, draw_clustered
-from vitalrank.kernels.gpu.draws import draw_candidates, pick_by_rank, score, take, tell_drawn
-from vitalrank.kernels.gpu.laws import Counter, Law, Seen, new_counter, place_law, place_seen
-from vitalrank.kernels.gpu.ranked import draw_ranked, pick_open_rank
-from vitalrank.kernels.gpu.softmax import draw_softmax, score_all
-from vitalrank.kernels.gpu.until import draw_until
+from vitalrank.kernels.gpu.sampling.arrays import Counter, Proposal, Seen, new_counter, place_law, place_seen
+from vitalrank.kernels.gpu.sampling.clustered import cluster, draw_clustered
+from vitalrank.kernels.gpu.sampling.pools import draw_candidates, pick_by_rank, score, take, tell_drawn
+from vitalrank.kernels.gpu.sampling.ranked import draw_ranked, pick_open_rank
+from vitalrank.kernels.gpu.sampling.softmax import draw_softmax, score_all
+from vitalrank.kernels.gpu.sampling.until import draw_until
 
 __all__ = [
     "Counter",
-    "Law",
+    "Proposal",
     "Seen",
     "cluster",
     "draw_candidates",

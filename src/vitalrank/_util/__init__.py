@@ -1,0 +1,1 @@
+"""Helpers that every package may use: checks of settings, files and locks, memory, threads, devices."""

@@ -1,0 +1,180 @@
+"""Settings of a training run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from vitalrank._util.checks import (
+    MOST_SEED,
+    check_choice,
+    check_count,
+    check_number,
+    check_positive,
+    parts_of,
+    to_builtin_scalars,
+)
+from vitalrank.errors import SettingError
+from vitalrank.schedules import SCHEDULES
+
+# The keys of kernels.cpu.moves.OPTIMIZERS, which loads Numba: reading the defaults shall not.
+OPTIMIZER_NAMES = ("adam", "adagrad", "sgd")
+PRECISIONS = ("float32", "bfloat16")
+CHECKPOINT_SECONDS = 30.0  # between two checkpoints
+# These may differ when a run is resumed: they do not change what is computed.
+_FREE = ("epochs", "patience", "threads")
+_PATIENCE = 10
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train.
+
+    Parameters
+    ----------
+    epochs
+        Each visits every positive once, in an order of its own.
+    lr, reg
+        Learning rate; L2 weight, per occurrence of a row in a batch.
+    loss, margin
+        ``"bpr"``, ``"hinge"``, ``"cross_entropy"`` or ``"softmax"``; the margin is the hinge's.
+    optimizer
+        ``"adam"``, ``"adagrad"`` or ``"sgd"``. Gradients of a batch are summed per row; a row moves when touched.
+    batch, negatives
+        Positives per step (None: a 64th of the log, but 512 to 8192), negatives per positive.
+    schedule
+        ``"constant"``, ``"linear"`` or ``"cosine"``: the last two bring the learning rate down to 0 over all epochs.
+    patience
+        Stop after so many evaluations on the validation log without a better one. None: 10 at a constant learning
+        rate; a falling one gains most at its end, and is not stopped early.
+    valid_every, metric
+        Evaluate after every so many epochs, by this metric.
+    threads
+        At most so many threads; None for all cores. Matrix factorization gives the same bits for any number.
+    seed, device
+        Of every random draw; where to train: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ..., or ``"auto"``, which is a GPU if
+        there is one.
+    precision
+        ``"float32"``, or ``"bfloat16"``: layers of a torch model multiply in it; the values stay float32.
+
+    Examples
+    --------
+    >>> TrainConfig(lr=0.01).optimizer
+    'adam'
+    >>> TrainConfig(loss="huber")
+    Traceback (most recent call last):
+    ...
+    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy, softmax.
+    """
+
+    epochs: int = 100
+    lr: float = 0.003
+    reg: float = 0.06
+    loss: str = "bpr"
+    margin: float = 1.0
+    optimizer: str = "adam"
+    batch: int | None = None
+    negatives: int = 1
+    schedule: str = "constant"
+    patience: int | None = None
+    valid_every: int = 1
+    metric: str = "ndcg@10"
+    threads: int | None = None
+    seed: int = 0
+    device: str = "cpu"
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        from vitalrank.losses import find_loss  # here, so that reading the defaults does not load NumPy
+
+        to_builtin_scalars(self)
+        find_loss(self.loss)
+        check_choice("optimizer", self.optimizer, OPTIMIZER_NAMES)
+        check_choice("precision", self.precision, PRECISIONS)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        for name in ("epochs", "negatives", "valid_every"):
+            check_count(name, getattr(self, name))
+        for name in ("batch", "patience", "threads"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        check_count("seed", self.seed, least=0, most=MOST_SEED)
+        check_positive("lr", self.lr)
+        check_positive("margin", self.margin)
+        check_number("reg", self.reg, least=0)
+        self.measure()
+
+    def with_defaults(self, own: Mapping[str, Any], fixed: Collection[str] = ()) -> TrainConfig:
+        """The settings, with a model's own defaults (CML's hinge loss, say) where they are still the library's.
+
+        What is named in ``fixed`` was chosen, whatever its value.
+
+        Examples
+        --------
+        >>> own = {"loss": "hinge", "reg": 0.0}
+        >>> TrainConfig(reg=0.5).with_defaults(own).loss, TrainConfig().with_defaults(own, fixed=["loss"]).loss
+        ('hinge', 'bpr')
+        """
+        usual = TrainConfig()
+        untouched = {name for name in own if getattr(self, name) == getattr(usual, name)} - set(fixed)
+        return replace(self, **{name: own[name] for name in untouched})
+
+    def has_margin(self) -> bool:
+        """Whether the loss has one.
+
+        Examples
+        --------
+        >>> TrainConfig().has_margin(), TrainConfig(loss="hinge").has_margin()
+        (False, True)
+        """
+        from vitalrank.losses import find_loss
+
+        return find_loss(self.loss).has_margin
+
+    def check_margin(self) -> None:
+        """Refuse a margin that was set and that the loss does not have."""
+        if self.margin != TrainConfig.margin and not self.has_margin():
+            raise SettingError(
+                f"margin (--hinge-margin) is {self.margin:g}, but the loss {self.loss!r} has none; choose the hinge, "
+                "leave it out, or set the sampler's own."
+            )
+
+    def effective_patience(self) -> int | None:
+        """How many stop the training; None never does.
+
+        Examples
+        --------
+        >>> TrainConfig().effective_patience(), TrainConfig(schedule="linear").effective_patience()
+        (10, None)
+        """
+        return _PATIENCE if self.patience is None and self.schedule == "constant" else self.patience
+
+    def batch_of(self, positives: int) -> int:
+        """Positives per step on a log of that size.
+
+        Examples
+        --------
+        >>> [TrainConfig().batch_of(n) for n in (1_000, 200_000, 3_000_000)]
+        [512, 3125, 8192]
+        """
+        return self.batch if self.batch is not None else min(max(positives // 64, 512), 8192)
+
+    def measure(self) -> tuple[str, int]:
+        """The metric's name and list length.
+
+        Examples
+        --------
+        >>> TrainConfig(metric="recall@20").measure()
+        ('recall', 20)
+        """
+        return parts_of(self.metric)
+
+    def run_identity(self) -> dict[str, Any]:
+        """The settings that decide what is computed; a resumed run must have the same."""
+        fixed = {name: value for name, value in asdict(self).items() if name not in _FREE}
+        if self.schedule != "constant":
+            fixed["epochs"] = self.epochs
+        return fixed
+
+
+SETTINGS = frozenset(field.name for field in fields(TrainConfig))

@@ -1,0 +1,58 @@
+"""What the torch engine counts in an epoch: on the device while it runs, read now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from vitalrank.history import Record, Totals
+
+
+@dataclass
+class TorchTotals(Totals):
+    """Sums of an epoch, with the positives that nothing came before, where a network looks at that."""
+
+    without_history: int | None = None
+    are_left_out: bool = False  # they are counted in ``skipped`` then
+
+    def means(self) -> Record:
+        record = super().means()
+        if self.without_history is not None:
+            record["skipped"] -= self.without_history if self.are_left_out else 0
+            record["without_history"] = self.without_history
+        return record
+
+
+class Sums:
+    """Running sums that stay on the device until they are asked for.
+
+    Examples
+    --------
+    >>> sums, totals = Sums(torch.device("cpu")), TorchTotals()
+    >>> for loss in (1.0, 2.0):
+    ...     sums.add({"loss": torch.tensor(loss), "tries": torch.tensor(3)})
+    >>> sums.move_to(totals)
+    >>> totals.loss, totals.tries
+    (3.0, 6)
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._names: tuple[str, ...] = ()
+        self._values = torch.zeros(0, dtype=torch.float64, device=device)
+
+    def add(self, parts: Mapping[str, Tensor]) -> None:
+        """Add one number to each sum; the names are the same each time."""
+        if not self._names:
+            self._names, self._values = tuple(parts), self._values.new_zeros(len(parts))
+        self._values += torch.stack([parts[name].double() for name in self._names])
+
+    def move_to(self, totals: TorchTotals) -> None:
+        """Add the sums to ``totals`` and begin again at 0."""
+        for name, value in zip(self._names, self._values.tolist(), strict=True):
+            kind = float if name.endswith("loss") else int
+            setattr(totals, name, (getattr(totals, name) or 0) + kind(value))
+        self._values.zero_()

@@ -1,0 +1,133 @@
+"""What happened in each epoch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from vitalrank._util.files import write_text
+
+Record = dict[str, Any]
+_KEPT = ("sampler", "settings", "best_epoch", "stopped")  # beside the records, in a saved model
+
+
+@dataclass
+class Totals:
+    """Running sums over the positives of one epoch; what an engine counts."""
+
+    positives: int = 0
+    skipped: int = 0  # positives of users who have seen every item: no update
+    loss: float = 0.0
+    start_loss: float = 0.0  # the loss the same pairs would have if all scores were equal
+    tries: int = 0  # candidates looked at, for all negatives
+    vanished: int = 0  # no pair pulls with 0.01 or more, weights aside
+    violated: int | None = None  # each negative came within the margin; None if the sampler has none
+
+    def means(self) -> Record:
+        """Means over the positives that were trained on, as a record of the history."""
+        rows = self.positives - self.skipped
+        trained = max(rows, 1)
+        return {
+            "loss": self.loss / trained,
+            "tries": self.tries / trained,
+            "vanished": self.vanished / trained,
+            "unviolated": None if self.violated is None or not rows else 1.0 - self.violated / rows,
+            "skipped": self.skipped,
+        }
+
+
+class History(Sequence[Record]):
+    """One record per epoch.
+
+    A record holds ``epoch``, ``lr`` (at its start), ``loss`` (mean over positives, without L2), ``tries`` (mean draws
+    per positive, for all its negatives together), ``vanished`` (share of positives whose loss has a slope below 0.01
+    for every negative, weights aside), ``unviolated`` (share for which at least one negative is not within the margin,
+    since no candidate was, or None), ``skipped`` (positives of users who have seen every item), ``seconds`` (training
+    alone) and the metrics on the validation log.
+
+    Attributes
+    ----------
+    sampler, settings
+        How it was trained: the sampler as it shows itself, and the settings that decide what is computed.
+    best_epoch
+        The epoch that is kept, where a validation log picked one.
+    stopped
+        Why training ended: ``"finished"``, ``"patience"``, ``"callback"`` or ``"interrupted"``.
+
+    Examples
+    --------
+    >>> history = History([{"epoch": 1, "loss": 0.69}, {"epoch": 2, "loss": 0.5}])
+    >>> history[-1]["loss"], len(history)
+    (0.5, 2)
+    """
+
+    def __init__(self, records: Iterable[Mapping[str, Any]] = ()) -> None:
+        self.records: list[Record] = [dict(record) for record in records]
+        self.sampler: str | None = None
+        self.settings: dict[str, Any] | None = None
+        self.best_epoch: int | None = None
+        self.stopped: str | None = None
+
+    @classmethod
+    def from_saved(cls, saved: Mapping[str, Any]) -> History:
+        """The history in a saved model's record; ``fit`` is missing where an older version wrote it."""
+        history = cls(saved["history"])
+        kept = saved.get("fit", {})
+        for name in _KEPT:
+            setattr(history, name, kept.get(name))
+        return history
+
+    def to_save(self) -> dict[str, Any]:
+        """What a saved model's record holds of it."""
+        return {"history": self.records, "fit": {name: getattr(self, name) for name in _KEPT}}
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | list[Record]:
+        return self.records[index]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __repr__(self) -> str:
+        best = "" if self.best_epoch is None else f", best epoch {self.best_epoch}"
+        return f"History({len(self)} epochs{best})"
+
+    def to_frame(self) -> Any:
+        """The records as a pandas frame, or as an Arrow table where pandas is not installed.
+
+        Examples
+        --------
+        >>> History([{"epoch": 1, "loss": 0.5}]).to_frame().shape
+        (1, 2)
+        """
+        try:
+            import pandas
+        except ImportError:
+            import pyarrow
+
+            return pyarrow.Table.from_pylist(self.records)
+        return pandas.DataFrame(self.records)
+
+    def to_jsonl(self, path: str | os.PathLike[str] | None = None) -> str:
+        r"""The records as JSON lines; also written to ``path`` if one is given.
+
+        Examples
+        --------
+        >>> History([{"epoch": 1, "loss": 0.5}]).to_jsonl()
+        '{"epoch": 1, "loss": 0.5}\n'
+        """
+        from vitalrank.checkpoint import to_json
+
+        text = "".join(to_json(record) + "\n" for record in self.records)
+        if path is not None:
+            write_text(Path(path), text)
+        return text

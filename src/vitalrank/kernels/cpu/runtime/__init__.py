@@ -1,0 +1,1 @@
+"""Worker threads, barriers and processor intrinsics."""

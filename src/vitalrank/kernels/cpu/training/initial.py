@@ -1,0 +1,38 @@
+"""Initial values: normal numbers from the counter, so that a table does not depend on its neighbours or on threads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from vitalrank.kernels.compiling import LEAN
+from vitalrank.kernels.cpu.runtime.parallel import parallel_for
+from vitalrank.kernels.rng import INITIAL, STREAMS, philox
+
+_UNIT = 2.0**-32
+
+
+def fill_normal(table: Any, columns: int, seed: Any, number: int, deviation: float) -> None:
+    """Fill the first ``columns`` of ``table[:, 0]`` (n, s, d) from the normal law; ``number`` tells tables apart."""
+    key = np.uint64(seed)  # a Python number would be of one type or another by its size
+    parallel_for(len(table), lambda begin, end: _fill_rows(begin, end, table, columns, key, number, deviation))
+
+
+@njit(nogil=True, cache=True, **LEAN)
+def _fill_rows(begin: Any, end: Any, table: Any, columns: Any, seed: Any, number: Any, deviation: Any) -> None:
+    for row in range(begin, end):
+        for turn in range((columns + 3) // 4):
+            a, b, c, d = philox(seed, 0, row, turn, INITIAL + STREAMS * number)
+            for half in range(2):
+                # Box and Muller: two words, two independent normal numbers.
+                first, second = (a, b) if half == 0 else (c, d)
+                radius = deviation * math.sqrt(-2.0 * math.log((np.float64(first) + 1.0) * _UNIT))
+                angle = 2.0 * math.pi * np.float64(second) * _UNIT
+                f = 4 * turn + 2 * half
+                if f < columns:
+                    table[row, 0, f] = radius * math.cos(angle)
+                if f + 1 < columns:
+                    table[row, 0, f + 1] = radius * math.sin(angle)

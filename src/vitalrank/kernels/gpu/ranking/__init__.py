@@ -1,0 +1,1 @@
+"""Top-N on a GPU."""

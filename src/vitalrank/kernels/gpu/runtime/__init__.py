@@ -1,0 +1,1 @@
+"""Lanes of a warp and random words."""

@@ -1,0 +1,77 @@
+"""The arrays of ``kernels.laws`` as tensors, with the sizes that a kernel cannot read off a pointer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitalrank.kernels import proposals as laws
+
+
+class ProposalArrays(NamedTuple):
+    """The arrays of a proposal law: see :class:`vitalrank.kernels.proposals.Proposal`."""
+
+    listed: Tensor  # (m,) or (1,) when the pool is the whole catalogue
+    ranked: Tensor  # (m,)
+    starts: Tensor  # (c + 1,)
+    mass: Tensor  # (c + 1,)
+    weight: Tensor  # (c,)
+    guide: Tensor  # (g,)
+    first_class: Tensor  # (n,)
+    level: Tensor  # (n,)
+    sizes: Tensor  # (3,) items m, classes c, parts g
+
+
+class Proposal(NamedTuple):
+    """A proposal law on the device; what is not an array is compiled into the kernel."""
+
+    arrays: ProposalArrays
+    is_listed: bool  # the pool is a part of the catalogue
+    is_uniform: bool  # every item of the pool alike, whatever the positive
+    shots: int
+
+
+class Seen(NamedTuple):
+    """What each user has touched, on the device: see :class:`vitalrank.kernels.proposals.Seen`."""
+
+    indptr: Tensor  # (U + 1,)
+    items: Tensor  # (N,)
+    sieve: Tensor  # (W,) the bits of an unsigned word
+    open: Tensor  # (U,)
+
+
+class Counter(NamedTuple):
+    """The part of the random counter that one call shares; seed and step lie on the device, so a graph can move on."""
+
+    seed: Tensor  # (1,) int64, the bits of an unsigned word
+    step: Tensor  # (1,) int64
+    rows: Tensor  # (B,) int32, the bits of an unsigned word
+
+
+def place_law(law: laws.Proposal, device: torch.device) -> Proposal:
+    """The law's arrays on a device."""
+    sizes = np.array([law.size, len(law.starts) - 1, len(law.guide)], np.int64)
+    arrays = (law.listed, law.ranked, law.starts, law.mass, law.weight, law.guide, law.first_class, law.level, sizes)
+    placed = ProposalArrays(*(_filled(array, device) for array in arrays))
+    return Proposal(placed, bool(law.listed.size), law.is_uniform, law.shots)
+
+
+def place_seen(seen: laws.Seen, device: torch.device) -> Seen:
+    """The users' rows on a device."""
+    return Seen(*(_filled(array, device) for array in (seen.indptr, seen.items, seen.sieve.view(np.int64), seen.open)))
+
+
+def new_counter(seed: int, step: int, rows: Tensor) -> Counter:
+    """The counter of one call, on the device of its rows."""
+    signed = np.array([seed], np.uint64).view(np.int64)
+    moved = torch.from_numpy(np.concatenate([signed, [step]])).to(rows.device)
+    return Counter(moved[:1], moved[1:], rows)
+
+
+def _filled(array: np.ndarray, device: torch.device) -> Tensor:
+    """The array as a tensor; one zero for an empty one, so that there is a pointer to pass."""
+    kept = array if array.size else np.zeros(1, array.dtype)
+    return torch.from_numpy(np.ascontiguousarray(kept)).to(device)

@@ -1,0 +1,170 @@
+"""AOBPR on the GPU: an item by its rank along one factor of the user's query, or by its rank among all scores."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from vitalrank.kernels.cpu.sampling import ranked as cpu
+from vitalrank.kernels.gpu.runtime.lanes import at
+from vitalrank.kernels.gpu.runtime.words import FACTOR, RESCUE, STREAMS, fine_unit, place_of, unit, words
+from vitalrank.kernels.gpu.sampling.arrays import Counter, Seen
+from vitalrank.kernels.gpu.sampling.proposing import PATIENCE
+from vitalrank.kernels.gpu.sampling.seen import has_seen, is_seen, strike_seen
+
+FLOOR = tl.constexpr(cpu.FLOOR)
+_TILE = 128
+
+
+def draw_ranked(
+    order: Tensor,
+    spread: Tensor,
+    scale: float,
+    seen: Seen,
+    counter: Counter,
+    queries: Tensor,
+    users: Tensor,
+    ids: Tensor,
+) -> None:
+    """An item by a rank and a factor: see :func:`vitalrank.kernels.cpu.draw_ranked`."""
+    width, size = order.shape
+    if not ids.numel():
+        return
+    cut = 1.0 - math.exp(-size / scale)
+    _draw_ranked[tuple(ids.shape)](
+        order, spread, scale, cut, seen, counter, queries, users, ids, size, width,
+        D=triton.next_power_of_2(width), T=_TILE, num_warps=1,
+    )  # fmt: skip
+
+
+def pick_open_rank(
+    scores: Tensor, pool: Tensor, scale: float, seen: Seen, counter: Counter, users: Tensor, ids: Tensor
+) -> None:
+    """The open item at a drawn rank of the scores: see :func:`vitalrank.kernels.cpu.pick_open_rank`."""
+    if not ids.numel():
+        return
+    left = scores.clone()
+    strike_seen(left, pool, seen, users)
+    order = torch.sort(-left, dim=1, stable=True).indices  # seen items last
+    points = torch.empty(ids.shape, dtype=torch.float64, device=ids.device)
+    _points[tuple(ids.shape)](counter, points, num_warps=1)
+    size = seen.open[users][:, None].to(torch.float64)  # (B, 1)
+    cut = 1.0 - torch.exp(-size / scale)
+    rank = torch.minimum((-scale * torch.log(1.0 - points * cut)), size - 1).clamp(min=0).to(torch.int64)
+    ids.copy_(torch.where(size > 0, pool[order.gather(1, rank)], -1))
+
+
+@triton.jit
+def _open_mass(
+    order: tl.tensor,
+    descends: tl.tensor,
+    scale: tl.tensor,
+    seen: tl.tensor,
+    user: tl.tensor,
+    r: tl.tensor,
+    size: tl.tensor,
+) -> Any:
+    """The items at some ranks along one factor, and their mass by rank, 0 for those that the user has seen."""  # (T,)
+    items = tl.load(order + tl.where(descends, r, size - 1 - r), mask=r < size, other=0).to(tl.int64)
+    mass = tl.maximum(tl.exp(-r.to(tl.float64) / scale), FLOOR)
+    return items, tl.where((r < size) & (is_seen(seen, user, items, r < size) == 0), mass, 0.0)
+
+
+@triton.jit
+def _pick_open(
+    order: tl.tensor,
+    query: tl.tensor,
+    running: tl.tensor,
+    scale: tl.tensor,
+    seen: tl.tensor,
+    user: tl.tensor,
+    point: tl.tensor,
+    size: tl.tensor,
+    width: tl.tensor,
+    D: tl.constexpr,
+    T: tl.constexpr,
+) -> Any:
+    """The item at a point of the law of factor and rank, given that it is open: see ``cpu.ranked.pick_open``."""
+    found = user * 0 - 1
+    target = point * 0.0 + float("inf")
+    passes = user * 0
+    while passes < 2:
+        so_far = point * 0.0
+        f = (user * 0).to(tl.int32)
+        while f < width:
+            share = at(running, f, D) - at(running, f - 1, D)
+            start = f * 0
+            while (start < size) & (so_far <= target) & (share > 0.0):
+                ranks = start + tl.arange(0, T)
+                items, mass = _open_mass(
+                    order + f.to(tl.int64) * size, at(query, f, D) > 0, scale, seen, user, ranks, size
+                )
+                reached = so_far + tl.cumsum(mass, axis=0) * share  # (T,)
+                first = tl.min(tl.where((mass > 0.0) & (reached > target), ranks, size), axis=0)
+                last = tl.max(tl.where(mass > 0.0, ranks, -1), axis=0)
+                chosen = tl.where(first < size, first, last)
+                found = tl.where(chosen >= 0, tl.sum(tl.where(ranks == chosen, items, 0), axis=0), found)
+                so_far = tl.where(first < size, float("inf"), so_far + tl.sum(mass, axis=0) * share)
+                start += T
+            f += 1
+        target = point * so_far
+        passes += 1
+    return found
+
+
+@triton.jit
+def _draw_ranked(
+    order: tl.tensor,
+    spread: tl.tensor,
+    scale: tl.tensor,
+    cut: tl.tensor,
+    seen: tl.tensor,
+    counter: tl.tensor,
+    queries: tl.tensor,
+    users: tl.tensor,
+    ids: tl.tensor,
+    size: tl.tensor,
+    width: tl.tensor,
+    D: tl.constexpr,
+    T: tl.constexpr,
+) -> None:
+    b = tl.program_id(0).to(tl.int64)
+    c = tl.program_id(1)
+    d = tl.arange(0, D)
+    inside = d < width
+    user = tl.load(users + b).to(tl.int64)
+    query = tl.load(queries + b * width + d, mask=inside, other=0.0)
+    pull = tl.abs(query).to(tl.float64) * tl.load(spread + d, mask=inside, other=0.0)
+    total = tl.sum(pull, axis=0)
+    even = (tl.minimum(d, width - 1) + 1).to(tl.float64) / width
+    running = tl.where(total > 0.0, tl.cumsum(pull, axis=0) / total, even)  # (D,)
+    place = place_of(counter, b)
+    found = user * 0 - 1
+    turn = c * 0
+    while (turn < tl.where(tl.load(seen.open + user) > 0, PATIENCE, 0)) & (found < 0):
+        high, low, word, _ = words(place, turn, c * STREAMS + FACTOR)
+        r = (-scale * tl.log(1.0 - fine_unit(high, low) * cut)).to(tl.int64)
+        r = tl.minimum(r, size - 1)
+        f = tl.minimum(tl.sum((inside & (running <= unit(word))).to(tl.int32), axis=0), width - 1)
+        r = tl.where(at(query, f, D) > 0, r, size - 1 - r)
+        item = tl.load(order + f.to(tl.int64) * size + r).to(tl.int64)
+        if has_seen(seen, user, item) == 0:
+            found = item
+        turn += 1
+    if (found < 0) & (tl.load(seen.open + user) > 0):
+        high, low, _, _ = words(place, c * 0, c * STREAMS + RESCUE)
+        found = _pick_open(order, query, running, scale, seen, user, fine_unit(high, low), size, width, D, T)
+    tl.store(ids + b * tl.num_programs(1) + c, found)
+
+
+@triton.jit
+def _points(counter: tl.tensor, points: tl.tensor) -> None:
+    b = tl.program_id(0).to(tl.int64)
+    c = tl.program_id(1)
+    high, low, _, _ = words(place_of(counter, b), c * 0, c * STREAMS + FACTOR)
+    tl.store(points + b * tl.num_programs(1) + c, fine_unit(high, low))

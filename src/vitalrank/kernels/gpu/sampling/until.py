@@ -1,0 +1,112 @@
+"""Algorithm 2 on the GPU: one warp for each search, many candidates at a time."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from vitalrank.kernels.gpu.runtime.lanes import count
+from vitalrank.kernels.gpu.runtime.words import PROPOSE, STREAMS, place_of
+from vitalrank.kernels.gpu.sampling.arrays import Counter, Proposal, Seen
+from vitalrank.kernels.gpu.sampling.proposing import propose_turns, shape_of
+
+# Columns of the candidates' vectors held at once: more leave room for fewer warps, which the longer walk of
+# RejectSampler feels sooner.
+_COLUMNS, _REJECT_COLUMNS = 32, 16
+
+
+def draw_until(
+    law: Proposal,
+    seen: Seen,
+    counter: Counter,
+    queries: Tensor,
+    table: Tensor,
+    users: Tensor,
+    positives: Tensor,
+    kappa: int,
+    margin: float,
+    ids: Tensor,
+    tries: Tensor,
+    violated: Tensor,
+) -> None:
+    """Algorithm 2: see :func:`vitalrank.kernels.cpu.draw_until`."""
+    width = table.shape[1]
+    columns = min(_REJECT_COLUMNS if law.shots else _COLUMNS, triton.next_power_of_2(width))
+    if ids.numel():
+        _draw_until[tuple(ids.shape)](
+            law.arrays, seen, counter, queries, table, users, positives, kappa, float(margin), ids, tries, violated,
+            width, D=triton.next_power_of_2(width), C=columns, **shape_of(law), num_warps=1,
+        )  # fmt: skip
+
+
+@triton.jit
+def _draw_until(
+    law: tl.tensor,
+    seen: tl.tensor,
+    counter: tl.tensor,
+    queries: tl.tensor,
+    table: tl.tensor,
+    users: tl.tensor,
+    positives: tl.tensor,
+    kappa: tl.tensor,
+    margin: tl.tensor,
+    ids: tl.tensor,
+    tries: tl.tensor,
+    violated: tl.tensor,
+    width: tl.tensor,
+    D: tl.constexpr,
+    C: tl.constexpr,
+    LISTED: tl.constexpr,
+    EVEN: tl.constexpr,
+    SHOTS: tl.constexpr,
+    T: tl.constexpr,
+) -> None:
+    b = tl.program_id(0).to(tl.int64)
+    c = tl.program_id(1)
+    row = b * tl.num_programs(1) + c
+    p = tl.arange(0, T)
+    d = tl.arange(0, D)
+    user = tl.load(users + b).to(tl.int64)
+    item = tl.load(positives + b).to(tl.int64)
+    query = tl.load(queries + b * width + d, mask=d < width, other=0.0)  # (D,)
+    bar = tl.sum(query * tl.load(table + item * width + d, mask=d < width, other=0.0), axis=0) - margin
+    place = place_of(counter, b)
+    stream = c * STREAMS + PROPOSE
+    limit = tl.where(tl.load(seen.open + user) > 0, kappa, 0)
+    best = p * 0 - 1  # of each lane
+    best_score = tl.zeros((T,), tl.float32) - float("inf")
+    best_number = p * 0
+    K = limit * 0
+    turn = item * 0
+    refused = c * 0
+    found = False
+    while (K < limit) & (found == 0):  # noqa: SIM300
+        chosen, given, used, refused = propose_turns(
+            law, seen, user, item, place, stream, turn, refused, LISTED, EVEN, SHOTS, T
+        )
+        number = K + tl.cumsum(given.to(tl.int32), axis=0)
+        tried = given & (number <= limit)
+        row_start = chosen.to(tl.int64) * width
+        values = tl.zeros((T,), tl.float32)
+        for start in tl.static_range(0, D, C):
+            e = start + tl.arange(0, C)
+            part = tl.load(queries + b * width + e, mask=e < width, other=0.0)
+            tile = tried[:, None] & (e < width)[None, :]
+            rows = tl.load(table + row_start[:, None] + e[None, :], mask=tile, other=0.0)  # (T, C)
+            values += tl.sum(rows * part[None, :], axis=1)
+        better = tried & ((values > best_score) | (best < 0))
+        best = tl.where(better, chosen, best)
+        best_score = tl.where(better, values, best_score)
+        best_number = tl.where(better, number, best_number)
+        found = count(tried & (values > bar)) > 0
+        K = tl.minimum(K + count(given), limit)
+        turn += used
+    # Only the last block has candidates that pass the bar, and the first of them counts; without one, the first of
+    # the best does.
+    top = tl.max(best_score, axis=0)
+    counts = (best >= 0) & tl.where(found, best_score > bar, (best_score < top) == 0)
+    number = tl.min(tl.where(counts, best_number, 2147483647), axis=0)
+    tl.store(ids + row, tl.max(tl.where(best_number == number, best, -1), axis=0))
+    tl.store(tries + row, tl.where(found, number, K))
+    tl.store(violated + row, found)

@@ -1,0 +1,97 @@
+"""The batches of an epoch on the GPU: which positives come next, at which step and rate."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from vitalrank.kernels.gpu.training.permutation import Order, rows_at
+
+_LOAD_ROWS, _LANES = 8, 32  # of a warp, with vectors and without
+
+
+class Now(NamedTuple):
+    """Where training stands; read and moved on the device."""
+
+    cursor: Tensor  # (2,) int64: batches of the epoch done, steps done before the epoch
+    rates: Tensor  # (steps of an epoch,) float32
+    steps: Tensor  # (batches between two moves of the cursor,) int64: the number of each, for samplers
+
+
+class Log(NamedTuple):
+    """The positives of the log, and how many of them make a batch."""
+
+    users: Tensor  # (N,) int32
+    items: Tensor  # (N,) int32
+    stride: int
+
+
+class Batch(NamedTuple):
+    """Positives of one batch."""
+
+    users: Tensor  # (B,) int32
+    positives: Tensor  # (B,) int32
+    queries: Tensor  # (B, d), or (B, 0) for a sampler that scores nothing
+
+
+def new_batch(size: int, width: int, device: torch.device | str) -> Batch:
+    """Room for a batch."""
+    users, positives = torch.empty((2, size), dtype=torch.int32, device=device)
+    return Batch(users, positives, torch.empty((size, width), device=device))
+
+
+def load_batch(order: Order, offset: int, now: Now, log: Log, table: Tensor, batch: Batch) -> None:
+    """Fill the users, positives and queries of the batch ``offset`` after the cursor, and its step's number."""
+    size, width = batch.queries.shape
+    rows = _LOAD_ROWS if width else _LANES
+    _load_batch[(triton.cdiv(size, rows),)](
+        order, offset, now, log.users, log.items, table, batch, size, log.stride, width,
+        R=rows, D=triton.next_power_of_2(width), num_warps=1,
+    )  # fmt: skip
+
+
+@triton.jit
+def step_of(now: tl.tensor, offset: tl.tensor) -> Any:
+    """The number of a batch's step, from 1."""
+    return tl.load(now.cursor) + tl.load(now.cursor + 1) + offset + 1
+
+
+@triton.jit
+def rate_of(now: tl.tensor, offset: tl.tensor) -> Any:
+    """The step size of a batch."""
+    return tl.load(now.rates + tl.load(now.cursor) + offset)
+
+
+@triton.jit(do_not_specialize=["offset"])
+def _load_batch(
+    order: tl.tensor,
+    offset: tl.tensor,
+    now: tl.tensor,
+    log_users: tl.tensor,
+    log_items: tl.tensor,
+    table: tl.tensor,
+    batch: tl.tensor,
+    size: tl.tensor,
+    stride: tl.tensor,
+    width: tl.tensor,
+    R: tl.constexpr,
+    D: tl.constexpr,
+) -> None:
+    b = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    inside = b < size
+    number = tl.load(now.cursor) + offset
+    row = rows_at(order, number * stride + b, inside)
+    user = tl.load(log_users + row, mask=inside, other=0)
+    tl.store(batch.users + b, user, mask=inside)
+    tl.store(batch.positives + b, tl.load(log_items + row, mask=inside, other=0), mask=inside)
+    if D > 0:
+        d = tl.arange(0, D)
+        tile = inside[:, None] & (d < width)[None, :]
+        query = tl.load(table + user.to(tl.int64)[:, None] * width + d[None, :], mask=tile, other=0.0)
+        tl.store(batch.queries + b[:, None] * width + d[None, :], query, mask=tile)
+    if tl.program_id(0) == 0:
+        tl.store(now.steps + offset, step_of(now, offset) - 1)

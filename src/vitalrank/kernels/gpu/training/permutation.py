@@ -1,0 +1,69 @@
+"""The keyed permutation of ``kernels.cpu.orders``, many positions at once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from vitalrank.kernels.cpu.training import permutation as cpu
+
+ROUNDS = tl.constexpr(cpu.ROUNDS)
+MIX_0, MIX_1 = tl.constexpr(int(cpu.MIX_0)), tl.constexpr(int(cpu.MIX_1))
+
+
+class Order(NamedTuple):
+    """One permutation of ``0..size-1``; on the device, so that a graph can go on with the next epoch's."""
+
+    shape: Tensor  # (3,) size, height, width
+    keys: Tensor  # (ROUNDS,) the bits of unsigned words
+
+
+def new_order(device: torch.device) -> Order:
+    """Room for an order."""
+    keys = torch.zeros(cpu.ROUNDS, dtype=torch.int32, device=device)
+    return Order(torch.zeros(3, dtype=torch.int64, device=device), keys)
+
+
+def write_order(order: Order, size: int, seed: int, epoch: int) -> None:
+    """Fill in the permutation of one epoch."""
+    plain = cpu.shuffled_order(size, seed, epoch)
+    order.shape.copy_(torch.tensor([plain.size, plain.height, plain.width]))
+    order.keys.copy_(torch.from_numpy(plain.keys.view(np.int32)))
+
+
+@triton.jit
+def _hash(half: tl.tensor, key: tl.tensor) -> Any:
+    x = half.to(tl.uint32) ^ key
+    x = (x ^ (x >> 16)) * MIX_0
+    x = (x ^ (x >> 15)) * MIX_1
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def _add(half: tl.tensor, word: tl.tensor, size: tl.tensor) -> Any:
+    total = half + tl.umulhi(word, word * 0 + size.to(tl.uint32)).to(tl.int64)
+    return tl.where(total >= size, total - size, total)
+
+
+@triton.jit
+def rows_at(order: tl.tensor, position: tl.tensor, inside: tl.tensor) -> Any:
+    """The rows that the order visits at the positions."""
+    size = tl.load(order.shape)
+    height = tl.load(order.shape + 1)
+    width = tl.load(order.shape + 2)
+    row = position
+    walking = inside
+    while tl.sum(walking.to(tl.int32), axis=0) > 0:
+        left = row // width
+        right = row - left * width
+        for turn in tl.static_range(0, ROUNDS, 2):
+            left = _add(left, _hash(right, tl.load(order.keys + turn).to(tl.uint32, bitcast=True)), height)
+            right = _add(right, _hash(left, tl.load(order.keys + turn + 1).to(tl.uint32, bitcast=True)), width)
+        row = tl.where(walking, left * width + right, row)
+        walking = walking & (row >= size)
+    return row

@@ -1,0 +1,132 @@
+"""``fit``, which all models with steps share: its options, once, and what becomes of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import wraps
+from inspect import Parameter, signature
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, cast
+
+from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
+from vitalrank.errors import SettingError
+from vitalrank.interactions import Interactions
+from vitalrank.models.base import Recommender
+
+if TYPE_CHECKING:
+    from vitalrank.training import Callback
+
+
+class FitOptions(TypedDict, total=False):
+    """Options of ``fit``: those of :class:`vitalrank.TrainConfig`, then those of :class:`vitalrank.Trainer`."""
+
+    epochs: int
+    lr: float
+    reg: float
+    loss: str
+    margin: float
+    optimizer: str
+    batch: int | None
+    negatives: int
+    schedule: str
+    patience: int | None
+    valid_every: int
+    metric: str
+    threads: int | None
+    seed: int
+    device: str
+    precision: str
+    callbacks: Sequence[Callback]
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_epochs: int | None
+    checkpoint_seconds: float | None
+    resume: bool
+    progress: bool | None
+
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
+_CONFIG = {field.name: field.default for field in fields(TrainConfig)}
+# The trainer's, to show: asking it would load the samplers with every model that is only served.
+_TRAINER = {"callbacks": (), "checkpoint_seconds": CHECKPOINT_SECONDS, "resume": False}
+
+
+def listed(fit: _Fit, defaults: Mapping[str, Any] = MappingProxyType({})) -> _Fit:
+    """``fit`` with each option and its default in the signature, for ``help`` and notebooks.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> signature(vr.MF.fit).parameters["lr"].default
+    0.003
+    """
+
+    @wraps(fit)
+    def shown(*given: Any, **options: Any) -> Any:
+        return fit(*given, **options)
+
+    values = {**_CONFIG, **_TRAINER, **defaults}
+    options = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=values.get(name), annotation=kind.__forward_arg__)
+        for name, kind in FitOptions.__annotations__.items()
+    ]
+    own = [one for one in signature(fit).parameters.values() if one.name in ("self", "train", "sampler", "valid")]
+    shown.__signature__ = signature(fit).replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return cast(_Fit, shown)
+
+
+class TrainableModel(Recommender):
+    """A recommender trained by the trainer: a subclass gives ``build`` and ``release_training_state``."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "defaults" in vars(cls) and "fit" not in vars(cls):
+            cls.fit = listed(cls.fit, cls.defaults)  # type: ignore[method-assign]  # with the defaults of its own
+
+    @listed
+    def fit(
+        self,
+        train: Interactions,
+        sampler: Any = None,
+        *,
+        valid: Interactions | None = None,
+        **options: Unpack[FitOptions],
+    ) -> Self:
+        """Train on a log.
+
+        Parameters
+        ----------
+        train
+            The log.
+        sampler
+            Where negatives come from; by default ``VINS()``, or the model's own.
+        valid
+            A held-out part to pick the best epoch by.
+        epochs, lr, reg, loss, margin, optimizer, batch, negatives, schedule
+            See :class:`vitalrank.TrainConfig`.
+        patience, valid_every, metric
+            How ``valid`` picks the epoch and ends the training; see :class:`vitalrank.TrainConfig`.
+        threads, seed, device, precision
+            See :class:`vitalrank.TrainConfig`.
+        callbacks, checkpoint, checkpoint_epochs, checkpoint_seconds, resume, progress
+            See :class:`vitalrank.Trainer`.
+        """
+        from vitalrank.training import Trainer
+
+        given: dict[str, Any] = {**self.defaults, **options}
+        unknown = given.keys() - FitOptions.__annotations__.keys()
+        if unknown:
+            known = ", ".join(FitOptions.__annotations__)
+            raise SettingError(f"fit has no option {min(unknown)!r}; it has {known}.")
+        config = TrainConfig(**{name: value for name, value in given.items() if name in _CONFIG})
+        if "margin" in options:
+            config.check_margin()
+        if valid is None and options.get("patience") is not None:
+            raise SettingError("patience counts evaluations on valid; give valid= too, or leave it out.")
+        trainer = Trainer(config, **{name: value for name, value in given.items() if name not in _CONFIG})
+        trainer.fit(self, train, sampler, valid)
+        return self
+
+    def record(self) -> dict[str, Any]:
+        return self.history.to_save()

@@ -1,0 +1,1 @@
+"""Top-N over the whole catalogue, in blocks: used by evaluation and serving."""

@@ -1,0 +1,161 @@
+"""The best unseen items of many users over the whole catalogue, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank._util.devices import resolve
+from vitalrank._util.threads import limited
+from vitalrank.errors import DataError, SettingError, TrainingError
+from vitalrank.interactions import Interactions, check_log
+from vitalrank.kernels.cpu.ranking import top_n as kernels
+
+if TYPE_CHECKING:
+    from vitalrank.models.base import DotRecommender, Recommender
+
+Array = NDArray[Any]
+Top = tuple[NDArray[np.int64], NDArray[np.float32]]
+
+_USERS = 4096  # users per block of a dot-product model
+_CELLS = 4_000_000  # scores held at a time for any other model
+
+
+def top_items(
+    model: Recommender,
+    users: Array,
+    n: int,
+    *,
+    exclude: Sequence[Interactions] = (),
+    threads: int | None = None,
+    device: str | None = None,
+) -> Top:
+    """Internal ids and scores of the ``n`` best items of each user, best first.
+
+    Items of the model's training log and of every log in ``exclude`` are left out. Equal scores: lower id first.
+    Places for which no item is left hold -1 and -inf.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([1, 1, 2], [7, 8, 7])
+    >>> items, scores = top_items(vr.MostPopular().fit(log), np.array([1]), 2)
+    >>> items.tolist(), scores.tolist()
+    ([[1, -1]], [[1.0, -inf]])
+    """
+    items, scores = np.empty((len(users), n), np.int64), np.empty((len(users), n), np.float32)
+    blocks = top_blocks(model, users, n, exclude=exclude, threads=threads, device=device)
+    for rows, block_items, block_scores in blocks:
+        items[rows], scores[rows] = block_items, block_scores
+    return items, scores
+
+
+def top_blocks(
+    model: Recommender,
+    users: Array,
+    n: int,
+    *,
+    exclude: Sequence[Interactions] = (),
+    threads: int | None = None,
+    device: str | None = None,
+) -> Iterator[tuple[slice, NDArray[np.int64], NDArray[np.float32]]]:
+    """As :func:`top_items`, a block of users at a time: ``(rows of users, items, scores)``.
+
+    ``device`` is where to rank; None is where the model's vectors lie.
+    """
+    seen_indptr, seen = _seen(model.train, exclude)
+    users = np.asarray(users, np.int64)
+    best, size = _ranker(model, device, seen_indptr, seen)
+    for start in range(0, len(users), size):
+        rows = slice(start, min(start + size, len(users)))
+        items = np.full((rows.stop - start, n), -1, np.int64)
+        scores = np.full((rows.stop - start, n), -np.inf, np.float32)
+        with limited(threads):
+            best(users[rows], seen_indptr, seen, scores, items)
+        yield rows, items, scores
+
+
+def _ranker(model: Recommender, device: str | None, seen_indptr: Array, seen: Array) -> tuple[Any, int]:
+    """What ranks a block of users, and how many make a block."""
+    from vitalrank.models.base import DotRecommender
+
+    where = model.device if device is None else resolve(device)
+    if not isinstance(model, DotRecommender):
+        if where != "cpu":
+            raise SettingError(f"{type(model).__name__} is no dot product and ranks on the CPU; leave out device.")
+        return _tile_ranker(model), max(1, _CELLS // max(1, model.train.n_items))
+    return (_dot_ranker(model), _USERS) if where == "cpu" else _device_ranker(model, where, seen_indptr, seen)
+
+
+def _device_ranker(model: DotRecommender, device: str, seen_indptr: Array, seen: Array) -> tuple[Any, int]:
+    from vitalrank.ranking.device_top_n import DeviceRanker
+
+    ranker = DeviceRanker(model, seen_indptr, seen, device)
+
+    def best(users: Array, seen_indptr: Array, seen: Array, scores: Array, items: Array) -> None:
+        n = min(scores.shape[1], model.train.n_items)
+        items[:, :n], scores[:, :n] = ranker.best(users, n)
+
+    return best, ranker.block
+
+
+def _dot_ranker(model: DotRecommender) -> Any:
+    table = model.item_table
+    _check_finite(table, f"the item table of {type(model).__name__}")
+    panels = kernels.pack(table)
+    n_items, dim = table.shape
+
+    def best(users: Array, seen_indptr: Array, seen: Array, scores: Array, items: Array) -> None:
+        shape = kernels.rounded_up(len(users), kernels.ROWS), kernels.rounded_up(dim, kernels.STEP)
+        queries = np.zeros(shape, np.float32)
+        queries[: len(users), :dim] = model.queries(users)
+        _check_finite(queries, f"the user vectors of {type(model).__name__}")
+        kernels.top_by_dot(queries, panels, n_items, users, seen_indptr, seen, scores, items)
+
+    return best
+
+
+def _tile_ranker(model: Recommender) -> Any:
+    def best(users: Array, seen_indptr: Array, seen: Array, scores: Array, items: Array) -> None:
+        tile = np.array(model.scores(users, 0, model.train.n_items), np.float32, order="C")  # a copy to strike out in
+        if np.isnan(tile).any():
+            raise TrainingError(f"{type(model).__name__} gives scores that are not numbers; fit it again.")
+        kernels.top_of_tile(tile, users, seen_indptr, seen, scores, items)
+
+    return best
+
+
+def _seen(train: Interactions, exclude: Sequence[Interactions]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    total = train.csr
+    for log in exclude:
+        check_same_ids(train, log, "exclude")
+        total = total + log.csr
+    total.sort_indices()
+    return total.indptr.astype(np.int64), total.indices.astype(np.int32, copy=False)
+
+
+def logs_of(exclude: Interactions | Sequence[Interactions] | None) -> Sequence[Interactions]:
+    """The logs to leave out, however they were given."""
+    if exclude is None:
+        return ()
+    return exclude if isinstance(exclude, Sequence) else (exclude,)
+
+
+def check_same_ids(train: Interactions, other: Interactions, name: str) -> None:
+    """Refuse a log whose internal ids mean other users or items than those of ``train``."""
+    check_log(name, other)
+    for what in ("user_ids", "item_ids"):
+        ours, theirs = getattr(train, what), getattr(other, what)
+        if ours is not theirs and not np.array_equal(ours, theirs):
+            raise DataError(
+                f"{name} has other {what} than the model's training log ({len(theirs)} against {len(ours)}); "
+                "take all parts from one split_last."
+            )
+
+
+def _check_finite(values: Array, name: str) -> None:
+    if not np.isfinite(values).all():
+        raise TrainingError(f"{name} holds values that are not finite; fit it again with a smaller learning rate.")

@@ -1,0 +1,121 @@
+"""The report page: one HTML file that opens from disk and asks the network for nothing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from vitalrank._util.files import write_text
+from vitalrank.comparing.planning import Entry, environment
+from vitalrank.comparing.results import Results
+from vitalrank.comparing.running import Job
+from vitalrank.errors import SettingError, StorageError
+from vitalrank.report.sections import SECTIONS, opening, summary_sentence
+from vitalrank.training import TrainConfig
+
+_MARK, _HEAD = b'<meta name="generator" content="vitalrank">', 1000  # of page.html, and where to look for it
+
+__all__ = ["check_place", "make_page", "results_of", "summary_sentence", "write_report"]
+
+
+def make_page(results: Results, title: str = "Samplers compared") -> str:
+    """The page as text.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> from vitalrank.comparing import run_comparison
+    >>> log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
+    >>> results = run_comparison(log, {"uni": vr.Uniform()}, seeds=1, config=vr.TrainConfig(epochs=2))
+    >>> make_page(results).startswith("<!doctype html>")
+    True
+    """
+    body = "\n".join([opening(results, title), *(section(results) for section in SECTIONS)])
+    parts = {"title": escape(title), "style": _asset("page.css"), "script": _asset("page.js"), "body": body}
+    head, *rest = _asset("page.html").split("{{")
+    # Split once, so that braces inside a part are never taken for a place to fill.
+    return head + "".join(parts[name] + after for name, _, after in (piece.partition("}}") for piece in rest))
+
+
+def write_report(results: Results, path: str | os.PathLike[str], title: str = "Samplers compared") -> Path:
+    """Write the page of a comparison.
+
+    Parameters
+    ----------
+    results
+        What :func:`vitalrank.comparing.run_comparison` gave.
+    path
+        The HTML file. An earlier page is replaced, any other file is not.
+    title
+        Above the summary.
+
+    Examples
+    --------
+    >>> import tempfile, vitalrank as vr
+    >>> from vitalrank.comparing import run_comparison
+    >>> log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
+    >>> results = run_comparison(log, {"uni": vr.Uniform()}, seeds=1, config=vr.TrainConfig(epochs=2))
+    >>> write_report(results, tempfile.mkdtemp() + "/report.html").name
+    'report.html'
+    """
+    place = Path(path)
+    check_place(place)
+    write_text(place, make_page(results, title))
+    return place
+
+
+def check_place(path: Path) -> None:
+    """Refuse to replace a file that is no page of ours.
+
+    Examples
+    --------
+    >>> check_place(Path("no/such/page.html"))
+    """
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        start = file.read(_HEAD)
+    if start and _MARK not in start:
+        raise StorageError(f"{path}: is there already and no page of vitalrank; choose another name or remove it.")
+
+
+def results_of(model: Any, label: str = "run") -> Results:
+    """One trained model as a comparison of a single entry, measured on the test part it holds out.
+
+    Parameters
+    ----------
+    model
+        A fitted model whose ``held_out`` has a test part.
+    label
+        What to call it.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> train, test = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0).split_last(0.2)
+    >>> model = vr.MF(dim=8).fit(train, epochs=2, progress=False)
+    >>> model.held_out = {"test": test}
+    >>> results_of(model, "mf").rows[0].label
+    'mf'
+    """
+    if "test" not in model.held_out:
+        raise SettingError(f"{model!r} holds out no test part to measure it on; fit with one held out.")
+    test = model.held_out["test"]
+    job = Job(TrainConfig(), {"train": model.train, "valid": model.held_out.get("valid", test), "test": test})
+    history = model.history
+    seconds = sum(record.get("seconds", 0.0) for record in history)
+    training = history.settings or {}
+    seed = int(training.get("seed", 0))
+    outcome = job.measure(model, Entry(label, lambda: model), seed, seconds, show=True)
+    parts = {"train": model.train, **model.held_out}
+    log = {"users": model.train.n_users, "items": model.train.n_items, "interactions": sum(map(len, parts.values()))}
+    facts = {"log": log, **({"training": training} if training else {}), **environment()}
+    return Results(job.config.metric, (replace(outcome, sampler=history.sampler),), facts)
+
+
+def _asset(name: str) -> str:
+    return resources.files("vitalrank.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,285 @@
+"""The sections of the report page, each from the results to HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from typing import Any
+
+from vitalrank._util.checks import parts_of
+from vitalrank.analysis.embeddings import CLASSES
+from vitalrank.comparing.outcomes import Outcome
+from vitalrank.comparing.results import Results, Row
+from vitalrank.comparing.tables import p_text, seconds_text, shown_metrics
+from vitalrank.report.charts import line_chart, scatter, stacked_bars, style
+from vitalrank.report.series import against_seconds, imbalances, lines, norms, points, wide
+
+BANDS = ("head", "middle", "tail")
+
+
+def summary_sentence(results: Results) -> str:
+    """Who ranks first, by how much, and whether that is more than luck."""
+    best = results.rows[0]
+    value = f"{metric_name(results.metric)} {best.mean[results.metric]:.4f}"
+    if best.other is None or best.difference is None:
+        return f"{best.label} reaches {value}."
+    other = best.mean[results.metric] - best.difference
+    lead = f"{100 * best.difference / other:.1f} %" if other > 0 else f"{best.difference:.4f}"
+    p = "" if best.p_value is None else f" (p {'' if best.p_value < 0.001 else '= '}{p_text(best.p_value)})"
+    if best.p_value is None or best.p_value < 0.05:
+        return f"{best.label} ranks best with {value}, {lead} above {best.other}{p}."
+    return f"{best.label} is ahead with {value}, but {lead} above {best.other} may be luck{p}."
+
+
+def metric_name(metric: str) -> str:
+    """A metric as one writes it.
+
+    Examples
+    --------
+    >>> metric_name("ndcg@10"), metric_name("hit_rate@5")
+    ('NDCG@10', 'Hit rate@5')
+    """
+    name, length = parts_of(metric)
+    written = name.upper() if name in ("ndcg", "map", "mrr", "f1") else name.replace("_", " ").capitalize()
+    return f"{written}@{length}"
+
+
+# ---------------------------------------------------------------------------------------------------- sections
+
+
+def opening(results: Results, title: str) -> str:
+    log, split = results.facts.get("log", {}), results.facts.get("split", {})
+    seeds = len(results.facts.get("seeds", ()))
+    words = [f"{log[name]:,} {name}" for name in ("users", "items", "interactions") if name in log]
+    if "test" in split:
+        words.append(f"tested on each user’s last {100 * split['test']:.0f} %")
+    if seeds:
+        words.append(f"{seeds} seeds" if seeds > 1 else "one seed")
+    return (
+        f'<header><h1>{escape(title)}</h1><p class="lead">{escape(summary_sentence(results))}</p>'
+        f'<p class="soft">{escape(" · ".join(words))}</p></header>'
+    )
+
+
+def ranking(results: Results) -> str:
+    metrics = shown_metrics(results)
+    heads = [("", "ascending"), *((metric_name(name), "descending") for name in metrics), ("p", "ascending")]
+    heads += [(name, "ascending") for name in ("tries", "epochs", "seconds")]
+    cells = "".join(_head(name or "entry", first, name == metric_name(results.metric)) for name, first in heads)
+    rows = "".join(_ranking_row(number, row, metrics) for number, row in enumerate(results.rows))
+    spread = " The smaller number is the standard deviation over seeds." if results.rows[0].spread else ""
+    return (
+        '<section class="ranking"><h2>Ranking</h2><div class="scroll"><table class="sortable"><thead><tr>'
+        f"{cells}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<p class="soft">Means over the test users.{spread} p: paired t-test over the users against the best other '
+        "entry, adjusted by Holm for the number of entries. Tries: mean draws per positive. "
+        "Seconds: training alone. Click a column to sort.</p></section>"
+    )
+
+
+def curves(results: Results) -> str:
+    metric = results.metric
+    name = f"{metric_name(metric)} on validation"
+    by_epoch = lines(results, lambda run: points(run.records, metric), mark_best=True)
+    by_seconds = lines(results, lambda run: against_seconds(run.records, metric), mark_best=True)
+    return (
+        f"<section><h2>Learning</h2>{_key(results)}"
+        '<div class="grid-2">'
+        + figure(
+            "Quality against epochs",
+            line_chart(by_epoch, f"{name} against epochs", "epoch", name),
+            "The dot is the epoch that was kept." + _faint(results),
+        )
+        + figure(
+            "Quality against seconds",
+            line_chart(by_seconds, f"{name} against training seconds", "seconds", name),
+            "The same against the time spent on training alone.",
+        )
+        + "</div></section>"
+    )
+
+
+def dynamics(results: Results) -> str:
+    tries = lines(results, lambda run: points(run.records, "tries"))
+    vanished = lines(results, lambda run: [(x, 100 * y) for x, y in points(run.records, "vanished")])
+    highest = lines(results, lambda run: imbalances(run.records, "max"), seeds=False)
+    lowest = lines(results, lambda run: imbalances(run.records, "min"), seeds=False, dashed=True)
+    upper = lines(results, lambda run: imbalances(run.records, "q75"), seeds=False)
+    lower = lines(results, lambda run: imbalances(run.records, "q25"), seeds=False, dashed=True)
+    return (
+        '<section><h2>What the samplers did</h2><div class="grid-2">'
+        + figure(
+            "Imbalance of items",
+            line_chart([*highest, *lowest], "Imbalance value of items against epochs", "epoch", "times", log_y=True),
+            "Times an item was a positive for each time it was a negative, counted in each epoch: the highest item "
+            "solid, the lowest dashed. 1 is balanced.",
+        )
+        + figure(
+            "Imbalance of the middle half",
+            line_chart([*upper, *lower], "Quartiles of the imbalance against epochs", "epoch", "times", log_y=True),
+            "The same for the upper quartile of the items, solid, and the lower one, dashed: half of all items lie "
+            "between the two.",
+        )
+        + figure(
+            "Tries",
+            line_chart(tries, "Tries per positive against epochs", "epoch", "draws per positive", log_y=wide(tries)),
+            "Candidates looked at to find one negative. A search gets longer as the model gets better.",
+        )
+        + figure(
+            "Vanished gradients",
+            line_chart(vanished, "Share of vanished gradients against epochs", "epoch", "% of positives", zero=True),
+            "Share of positives whose pair pulls with less than 0.01: they teach nothing any more.",
+        )
+        + "</div></section>"
+    )
+
+
+def popularity(results: Results) -> str:
+    firsts = [row.runs[0] for row in results.rows]
+    hits = [(run.label, [run.bands.get(band, 0.0) for band in BANDS]) for run in firsts if run.bands]
+    shown = [
+        (run.label, [run.inspection["exposure"][band] for band in BANDS])
+        for run in firsts
+        if "exposure" in run.inspection
+    ]
+    name = metric_name(results.metric)
+    return (
+        "<section><h2>Popular and rare items</h2>"
+        + _band_key(zip(BANDS, BANDS, strict=True))
+        + '<div class="grid-2">'
+        + figure(
+            f"Where {name} comes from",
+            stacked_bars(hits, BANDS, f"{name} by popularity of the items hit", percent=False),
+            "What hits on head, middle and tail items add. Each band holds a third of the training interactions.",
+        )
+        + figure(
+            "What the lists show",
+            stacked_bars(shown, BANDS, "Share of the places by popularity", percent=True),
+            "Share of the places that go to each band. Lists that copied the log would show a third of each.",
+        )
+        + "</div></section>"
+    )
+
+
+def vectors(results: Results) -> str:
+    figures = [_picture(row.runs[0]) for row in results.rows if row.runs[0].picture]
+    if not figures:
+        return ""
+    by_degree = lines(results, lambda run: norms(run.picture), seeds=False)
+    if any(line.points for line in by_degree):
+        figures.append(
+            figure(
+                "Norm against degree",
+                line_chart(by_degree, "Norm of item vectors against degree", "degree", "norm", log_x=True, zero=True),
+                "Mean norm of items of like degree. Where a line rises, popular items have the longer vectors.",
+            )
+        )
+    names = zip(BANDS, CLASSES, strict=True)
+    return (
+        "<section><h2>Item vectors</h2><p class='soft'>Items in the plane, coloured by degree. Where vectors follow "
+        "frequency and not taste, colours lie apart: clustering is how much better than chance an item’s neighbours "
+        "tell its class, from 0 to 1. Outliers lie on the edge.</p>"
+        f'{_band_key(names)}<div class="grid-3">{"".join(figures)}</div></section>'
+    )
+
+
+def next_steps(results: Results) -> str:
+    said = results.rows[0].runs[0].inspection.get("advice") or []
+    if not said:
+        return ""
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in said)
+    title = f"What to try next with {escape(results.rows[0].label)}"
+    return f'<section><h2>{title}</h2><ul class="advice">{items}</ul></section>'
+
+
+def reproduction(results: Results) -> str:
+    rows = [(row.label, ", ".join(filter(None, (row.runs[0].model, row.runs[0].sampler)))) for row in results.rows]
+    entries = "".join(f"<tr><th>{escape(label)}</th><td><code>{escape(text)}</code></td></tr>" for label, text in rows)
+    facts = "".join(
+        f"<tr><th>{escape(str(name))}</th><td>{escape(_words(value))}</td></tr>"
+        for name, value in results.facts.items()
+    )
+    return (
+        '<section class="facts"><h2>Settings and versions</h2>'
+        f'<div class="scroll"><table>{entries}{facts}</table></div></section>'
+    )
+
+
+SECTIONS: tuple[Callable[[Results], str], ...] = (
+    ranking,
+    curves,
+    dynamics,
+    popularity,
+    vectors,
+    next_steps,
+    reproduction,
+)
+
+
+def figure(title: str, drawing: str, caption: str) -> str:
+    """A chart with its title and what it says."""
+    return f"<figure><h3>{escape(title)}</h3>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+# ---------------------------------------------------------------------------------------------------- pieces
+
+
+def _head(name: str, first: str, ranks: bool) -> str:
+    sort = ' aria-sort="descending"' if ranks else ""
+    return f'<th scope="col" data-first="{first}"{sort}><button type="button">{escape(name)}</button></th>'
+
+
+def _ranking_row(number: int, row: Row, metrics: Sequence[str]) -> str:
+    cells = [_cell(row.label, f'<span class="swatch {style(number)}"></span>{escape(row.label)}')]
+    for name in metrics:
+        spread = "" if row.spread is None else f" <small>± {row.spread[name]:.4f}</small>"
+        cells.append(_cell(row.mean[name], f"{row.mean[name]:.4f}{spread}"))
+    cells.append(_cell(row.p_value, escape(p_text(row.p_value))))
+    cells.append(_cell(row.tries, "" if row.tries is None else f"{row.tries:.1f}"))
+    cells.append(_cell(row.epochs, f"{row.epochs:.3g}"))
+    cells.append(_cell(row.seconds, escape(seconds_text(row.seconds))))
+    return f"<tr{' class=best' if number == 0 else ''}>{''.join(cells)}</tr>"
+
+
+def _cell(value: Any, inside: str) -> str:
+    return f'<td data-v="{escape("" if value is None else str(value))}">{inside}</td>'
+
+
+def _faint(results: Results) -> str:
+    return " Faint: further seeds." if any(len(row.runs) > 1 for row in results.rows) else ""
+
+
+def _key(results: Results) -> str:
+    items = "".join(
+        f'<li><button type="button" aria-pressed="true" data-entry="{number}">'
+        f'<i class="{style(number)}"></i>{escape(row.label)}</button></li>'
+        for number, row in enumerate(results.rows)
+        if row.runs[0].records
+    )
+    return f'<ul class="key" aria-label="Curves to show">{items}</ul>'
+
+
+def _band_key(names: Iterable[tuple[str, str]]) -> str:
+    items = "".join(f'<li><span><i class="box {kind}"></i>{escape(name)}</span></li>' for kind, name in names)
+    return f'<ul class="key">{items}</ul>'
+
+
+def _picture(run: Outcome) -> str:
+    shown = run.picture or {}
+    tips = [f"{item}: degree {degree}" for item, degree in zip(shown["items"], shown["degree"], strict=True)]
+    drawing = scatter(shown["points"], shown["degree_class"], tips, f"Item vectors of {run.label} by {shown['method']}")
+    notes = [shown["method"]]
+    clustering, norms = run.inspection.get("clustering"), run.inspection.get("norm_correlation")
+    if clustering is not None:
+        notes.append(f"clustering {clustering['score']:.2f}")
+    if norms is not None:
+        notes.append(f"norm against degree: Spearman {norms:+.2f}")
+    return figure(run.label, drawing, ", ".join(notes) + ".")
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(inner)}" for name, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_words, value))
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

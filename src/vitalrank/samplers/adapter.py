@@ -1,0 +1,84 @@
+"""Bound samplers that are not of this library: called as they are, with cautious answers to what else is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vitalrank.errors import SettingError
+from vitalrank.interactions import Interactions
+from vitalrank.samplers.base import BoundSampler
+
+
+class SamplerAdapter:
+    """A bound sampler of the caller's own, in the words of :class:`BoundSampler`.
+
+    It must be callable as one; ``reset``, ``needs_scores``, ``differentiable_weights`` with ``logits``, ``seed`` and
+    ``counts`` are used where it has them. It is never captured for a replay, in which its call would not run.
+
+    Examples
+    --------
+    >>> SamplerAdapter(lambda **call: None, seed=3, n_items=9).needs_scores
+    True
+    """
+
+    graph_capturable = False
+    needs_refresh = False
+
+    def __init__(self, sampler: Any, seed: int, n_items: int) -> None:
+        self._sampler = sampler
+        self._n_items = n_items
+        self.seed = getattr(sampler, "seed", seed)
+        self.needs_scores = bool(getattr(sampler, "needs_scores", True))
+        self.differentiable_weights = bool(getattr(sampler, "differentiable_weights", False))
+        self.has_margin = False  # until a draw of it says what violated
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        """The sampler's own draw, which compiled code is about to trust."""
+        draw = self._sampler(*given, **options)
+        _check_draw(draw, len(options["users"] if "users" in options else given[2]), self._n_items)
+        self.has_margin = getattr(draw, "violated", None) is not None
+        return draw
+
+    def reset(self) -> None:
+        """An epoch begins."""
+        if hasattr(self._sampler, "reset"):
+            self._sampler.reset()
+
+    def logits(self, scores: Any, log_q: Any) -> Any:
+        """As the sampler has them, where its weights flow."""
+        return self._sampler.logits(scores, log_q)
+
+    @property
+    def counts(self) -> Any:
+        """The sampler's own, if it keeps some."""
+        return getattr(self._sampler, "counts", None)
+
+
+def _check_draw(draw: Any, rows: int, n_items: int) -> None:
+    """Refuse what is no :class:`Draw` for so many positives."""
+    missing = [name for name in ("ids", "weights", "tries") if not hasattr(getattr(draw, name, None), "shape")]
+    if missing:
+        raise SettingError(f"the sampler gave a {type(draw).__name__} without {missing[0]}; give a vr.samplers.Draw.")
+    ids = draw.ids
+    shapes = tuple(ids.shape), tuple(draw.weights.shape), tuple(draw.tries.shape)
+    if len(ids.shape) != 2 or shapes != ((rows, ids.shape[1]), (rows, ids.shape[1]), (rows,)):
+        raise SettingError(
+            f"the sampler gave ids {shapes[0]}, weights {shapes[1]} and tries {shapes[2]} for {rows} positives; "
+            "they must be (B, k), (B, k) and (B,)."
+        )
+    if "int" not in str(ids.dtype) or (0 not in ids.shape and not (ids.min() >= -1 and ids.max() < n_items)):
+        raise SettingError(f"the sampler gave ids of {ids.dtype} outside -1 to {n_items - 1}, or no whole numbers.")
+
+
+def as_bound(sampler: Any, train: Interactions, seed: int) -> Any:
+    """A bound sampler of ours as it is, any other behind a :class:`SamplerAdapter` with that seed unless it has one.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([0, 1], [0, 1])
+    >>> bound = vr.Uniform().bind(log)
+    >>> as_bound(bound, log, seed=0) is bound
+    True
+    """
+    return sampler if isinstance(sampler, BoundSampler) else SamplerAdapter(sampler, seed, train.n_items)

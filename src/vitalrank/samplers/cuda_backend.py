@@ -1,0 +1,140 @@
+"""Tensors in, tensors out, drawn by the GPU's kernels without leaving the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitalrank.errors import SettingError
+from vitalrank.kernels import gpu
+from vitalrank.kernels.proposals import Proposal, Seen
+from vitalrank.samplers.backends import Arrays
+
+_KINDS: dict[type[Any], torch.dtype] = {
+    np.int64: torch.int64,
+    np.int32: torch.int32,
+    np.float64: torch.float64,
+    np.float32: torch.float32,
+    np.bool_: torch.bool,
+}
+
+
+class CudaBackend(Arrays):
+    """What a sampler needs of arrays on one device; what it holds there is copied once.
+
+    Parameters
+    ----------
+    device
+        A GPU; or the CPU, where Triton interprets the kernels.
+    """
+
+    kernels = gpu
+    xp = torch
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = str(device)
+        self._device = device
+        self._held: dict[int, tuple[Any, Any]] = {}  # by id; the value itself is kept, so that the id stays its own
+
+    def plain(self, value: Any) -> Tensor:
+        return torch.as_tensor(value, device=self._device).detach()
+
+    def full(self, shape: tuple[int, ...], value: Any, kind: type[Any]) -> Tensor:
+        return torch.full(shape, value, dtype=_KINDS[kind], device=self._device)
+
+    def empty(self, shape: tuple[int, ...], kind: type[Any]) -> Tensor:
+        return torch.empty(shape, dtype=_KINDS[kind], device=self._device)
+
+    def drawn(self, ids: Tensor, each: int) -> tuple[Tensor, Tensor]:
+        weights, tries = self.empty(tuple(ids.shape), np.float32), self.empty((len(ids),), np.int32)
+        gpu.tell_drawn(ids.contiguous(), each, weights, tries)
+        return weights, tries
+
+    def cast(self, array: Tensor, kind: type[Any]) -> Tensor:
+        return array.to(_KINDS[kind])
+
+    def take(self, table: Tensor, places: Tensor) -> Tensor:
+        values = torch.empty(places.shape, dtype=table.dtype, device=self._device)
+        gpu.take(table, places.contiguous(), values)
+        return values
+
+    def ascending(self, rows: Tensor) -> Tensor:
+        return torch.argsort(rows.contiguous(), dim=1, stable=True)
+
+    def hold(self, value: Any) -> Any:
+        if id(value) not in self._held:
+            self._held[id(value)] = value, self.place(value)
+        return self._held[id(value)][1]
+
+    def place(self, value: Any) -> Any:
+        if isinstance(value, Proposal):
+            return gpu.place_law(value, self._device)
+        if isinstance(value, Seen):
+            return gpu.place_seen(value, self._device)
+        return torch.from_numpy(np.ascontiguousarray(value)).to(self._device)
+
+    def counter(self, seed: Any, step: int, rows: Tensor) -> gpu.Counter:
+        return gpu.new_counter(int(seed), step, rows)
+
+    def numbers(self, count: int) -> Tensor:
+        return torch.arange(count, dtype=torch.int32, device=self._device)
+
+    def rows(self, value: Any) -> Tensor:
+        wide = self._checked(value, "rows", 2**32)
+        return torch.where(wide >= 2**31, wide - 2**32, wide).to(torch.int32)  # the same bits
+
+    def ids(self, value: Any, name: str, limit: int, kind: type[Any] = np.int32) -> Tensor:
+        return self._checked(value, name, limit).to(_KINDS[kind]).contiguous()
+
+    def _checked(self, value: Any, name: str, limit: int) -> Tensor:
+        tensor = self.plain(value)
+        whole = not (tensor.is_floating_point() or tensor.dtype == torch.bool)
+        if tensor.ndim != 1 or (tensor.numel() and not whole):
+            raise SettingError(
+                f"{name} has shape {tuple(tensor.shape)} and type {tensor.dtype}; give whole numbers, (B,)."
+            )
+        if tensor.numel():
+            low, high = (int(end) for end in torch.aminmax(tensor.to(torch.int64)))
+            if low < 0 or high >= limit:
+                raise SettingError(f"{name} holds {low} to {high}; internal ids are 0 to {limit - 1}.")
+        return tensor.to(torch.int64)
+
+    def vectors(self, value: Any, name: str, rows: int) -> Tensor:
+        tensor = self.plain(value)
+        if tensor.ndim != 2 or tensor.shape[0] != rows:
+            raise SettingError(f"{name} has shape {tuple(tensor.shape)}; it must be ({rows}, d).")
+        return tensor.to(torch.float32).contiguous()
+
+
+class DeviceCounts:
+    """The counts of :class:`vitalrank.samplers.counting.Counts` on a device, until they are drained."""
+
+    _SUMS = ("rows", "skipped", "tries", "tries_squared", "exhausted")
+
+    def __init__(self, items: int, device: str) -> None:
+        self._sides = torch.zeros((2, items + 1), dtype=torch.int64, device=device)  # one place more for "none"
+        self._sums = torch.zeros(len(self._SUMS), dtype=torch.int64, device=device)
+        self._none = items
+
+    def add(self, positives: Tensor, draw: Any) -> None:
+        """Take in one draw."""
+        drawn = draw.ids >= 0
+        trained = drawn[:, 0]
+        for side, mask, ids in ((0, trained, positives.to(torch.int64)), (1, drawn, draw.ids)):
+            places = torch.where(mask, ids, self._none).flatten()
+            self._sides[side].index_add_(0, places, torch.ones_like(places))
+        tries = draw.tries.to(torch.int64)
+        lost = trained & ~draw.violated if draw.violated is not None else torch.zeros_like(trained)
+        sums = (torch.ones_like(tries), ~trained, tries, tries * tries, lost)
+        self._sums += torch.stack([part.sum() for part in sums])
+
+    def drain(self) -> tuple[Any, Any, dict[str, int]]:
+        """What was counted, which starts at 0 again."""
+        positive, negative = self._sides[:, : self._none].clone().cpu().numpy()
+        sums = dict(zip(self._SUMS, self._sums.tolist(), strict=True))
+        self._sides.zero_()
+        self._sums.zero_()
+        return positive, negative, sums

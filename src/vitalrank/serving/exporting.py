@@ -1,0 +1,114 @@
+"""Vectors as files that other programs and nearest-neighbour indexes read."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from vitalrank._util.checks import check_choice
+from vitalrank.errors import SettingError, StorageError
+
+if TYPE_CHECKING:
+    from vitalrank.models.base import DotRecommender
+
+Array = NDArray[Any]
+
+
+def export(model: DotRecommender, path: str | os.PathLike[str], format: str = "numpy") -> None:
+    """Write item and user vectors so that any inner-product search gives the model's own ranking.
+
+    A bias is part of the vectors (one more column, 1 in every user's), so nothing has to be added afterwards.
+
+    Parameters
+    ----------
+    path
+        A folder; made if missing.
+    format
+        ``"numpy"``: ``items.npy``, ``item_ids.npy``, ``users.npy``, ``user_ids.npy``.
+        ``"parquet"``: ``items.parquet``, ``users.parquet``, each with the columns ``id`` and ``vector``.
+        ``"faiss"``: the numpy files and ``items.faiss``, an exact inner-product index.
+        ``"hnswlib"``: the numpy files and ``items.hnsw``, an approximate one (space ``ip``).
+        Positions in an index are rows of ``item_ids.npy``.
+
+    Examples
+    --------
+    >>> import tempfile, vitalrank as vr
+    >>> folder = tempfile.mkdtemp()
+    >>> export(vr.ItemKNN(), folder, format="annoy")
+    Traceback (most recent call last):
+    ...
+    vitalrank.errors.SettingError: unknown export format 'annoy'; choose one of numpy, parquet, faiss, hnswlib.
+    """
+    check_choice("export format", format, EXPORTERS)
+    folder = Path(path)
+    users = model.queries(np.arange(model.train.n_users))  # (U, d)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".draft-", dir=folder) as draft:
+            EXPORTERS[format](Path(draft), model.train.item_ids, model.item_table, model.train.user_ids, users)
+            for file in Path(draft).iterdir():  # only whole files get their names
+                file.replace(folder / file.name)
+    except (OSError, RuntimeError) as error:
+        raise StorageError(f"{folder}: cannot be written ({error}); free space or choose another folder.") from error
+
+
+def _to_numpy(folder: Path, item_ids: Array, items: Array, user_ids: Array, users: Array) -> None:
+    np.save(folder / "items.npy", items)
+    np.save(folder / "users.npy", users)
+    np.save(folder / "item_ids.npy", _plain(item_ids))
+    np.save(folder / "user_ids.npy", _plain(user_ids))
+
+
+def _to_parquet(folder: Path, item_ids: Array, items: Array, user_ids: Array, users: Array) -> None:
+    for name, ids, vectors in (("items", item_ids, items), ("users", user_ids, users)):
+        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+        pq.write_table(pa.table({"id": pa.array(ids), "vector": column}), folder / f"{name}.parquet")
+
+
+def _to_faiss(folder: Path, item_ids: Array, items: Array, user_ids: Array, users: Array) -> None:
+    faiss = _optional("faiss", "faiss-cpu")
+    _to_numpy(folder, item_ids, items, user_ids, users)
+    index = faiss.IndexFlatIP(items.shape[1])
+    index.add(items)
+    (folder / "items.faiss").write_bytes(faiss.serialize_index(index))  # its own writer tells nobody of a full disk
+
+
+def _to_hnswlib(folder: Path, item_ids: Array, items: Array, user_ids: Array, users: Array) -> None:
+    hnswlib = _optional("hnswlib", "hnswlib")
+    _to_numpy(folder, item_ids, items, user_ids, users)
+    index = hnswlib.Index(space="ip", dim=items.shape[1])
+    index.init_index(max_elements=len(items), ef_construction=200, M=16, random_seed=0)
+    index.add_items(items, np.arange(len(items)))
+    index.save_index(str(folder / "items.hnsw"))
+    hnswlib.Index(space="ip", dim=items.shape[1]).load_index(
+        str(folder / "items.hnsw")
+    )  # fails where a part is missing
+
+
+EXPORTERS: dict[str, Callable[[Path, Array, Array, Array, Array], None]] = {
+    "numpy": _to_numpy,
+    "parquet": _to_parquet,
+    "faiss": _to_faiss,
+    "hnswlib": _to_hnswlib,
+}
+
+
+def _plain(ids: Array) -> Array:
+    """Ids of a type that ``np.save`` writes without pickling: strings of fixed width."""
+    return ids.astype(np.str_) if ids.dtype.kind == "O" else ids
+
+
+def _optional(module: str, package: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise SettingError(f"this export needs {module}: pip install {package}, or export as numpy.") from error
