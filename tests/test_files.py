@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from vitalrank._util.files import atomic_write, write_text
+from vitalrank._util.files import MARK, atomic_write, check_output, write_output, write_text
 from vitalrank.errors import StorageError
 
 
@@ -23,7 +25,7 @@ def test_a_file_takes_the_place_of_the_one_before(tmp_path):
     assert names(place.parent) == ["a.txt"]
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file_and_no_temporary_file(tmp_path, monkeypatch):
     place = tmp_path / "a.txt"
     write_text(place, "old")
     plain = Path.write_text
@@ -39,10 +41,10 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):
     assert names(tmp_path) == ["a.txt"]
 
 
-def test_a_block_that_fails_otherwise_leaves_no_draft_either(tmp_path):
+def test_a_block_that_fails_otherwise_leaves_no_temporary_file_either(tmp_path):
     def fail():
-        with atomic_write(tmp_path / "a.txt") as draft:
-            draft.write_text("half")
+        with atomic_write(tmp_path / "a.txt") as temporary:
+            temporary.write_text("half")
             raise KeyError("b")
 
     with pytest.raises(KeyError):
@@ -72,3 +74,82 @@ def test_a_pipe_is_written_into(tmp_path):
     write_text(tmp_path / "pipe", "text")
     assert os.read(end, 9) == b"text"
     os.close(end)
+
+
+def test_standard_output_is_written_directly(tmp_path):
+    code = (
+        "from pathlib import Path; from vitalrank._util.files import write_output as w; w(Path('/dev/stdout'), 'page')"
+    )
+    (tmp_path / "out.txt").touch()
+    before = (tmp_path / "out.txt").stat().st_ino
+    with (tmp_path / "out.txt").open("w") as out:
+        subprocess.run([sys.executable, "-c", code], stdout=out, check=True)
+    assert (tmp_path / "out.txt").read_text() == "page"
+    assert (tmp_path / "out.txt").stat().st_ino == before
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"page"
+
+
+def test_no_predictable_name_is_touched(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / "page.html.part").symlink_to(tmp_path / "mine.txt")
+    (tmp_path / "conf.part").write_text("also mine")
+    write_text(tmp_path / "page.html", "page")
+    write_text(tmp_path / "conf", "conf")
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+    assert (tmp_path / "conf.part").read_text() == "also mine"
+    assert sorted(names(tmp_path)) == ["conf", "conf.part", "mine.txt", "page.html", "page.html.part"]
+
+
+def test_the_target_of_a_link_is_replaced_whole_or_not_at_all(tmp_path):
+    far = tmp_path / "far"
+    far.mkdir()
+    (far / "a.txt").write_text("old")
+    (tmp_path / "a.txt").symlink_to(far / "a.txt")
+
+    def fail():
+        with atomic_write(tmp_path / "a.txt") as temporary:
+            temporary.write_text("ha")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(StorageError, match="No space left"):
+        fail()
+    assert (far / "a.txt").read_text() == "old"
+    assert names(far) == ["a.txt"]
+
+
+def test_permissions_stay(tmp_path):
+    place = tmp_path / "a.txt"
+    place.write_text("old")
+    place.chmod(0o640)
+    write_text(place, "new")
+    assert place.stat().st_mode & 0o777 == 0o640
+
+
+def test_an_output_replaces_only_what_vitalrank_wrote(tmp_path):
+    place = tmp_path / "a.toml"
+    for dim in (8, 16):
+        write_output(place, f"# {MARK} 0.1.0\ndim = {dim}\n")
+    assert "16" in place.read_text()
+    place.write_text("dim = 7  # mine\n")
+    with pytest.raises(StorageError, match=r"a\.toml: exists and was not written by vitalrank; .*--force"):
+        write_output(place, "dim = 8")
+    assert place.read_text() == "dim = 7  # mine\n"
+    write_output(place, "dim = 8", force=True)
+    assert place.read_text() == "dim = 8"
+
+
+def test_a_format_without_comments_is_recognised_by_its_head(tmp_path):
+    place = tmp_path / "trials.csv"
+    for value in ("1", "2"):
+        write_output(place, f"trial,value\n0,{value}\n", is_ours=lambda head: head.startswith("trial,value"))
+    place.write_bytes(b"\xff\xfe mine")
+    with pytest.raises(StorageError, match="not written by vitalrank"):
+        check_output(place, lambda head: head.startswith("trial,value"))
+
+
+def test_new_and_empty_files_are_outputs_and_folders_are_none(tmp_path):
+    (tmp_path / "empty").touch()
+    check_output(tmp_path / "empty")
+    check_output(tmp_path / "new")
+    with pytest.raises(StorageError, match="is a folder"):
+        check_output(tmp_path, force=True)
