@@ -1,27 +1,29 @@
 # make demo   set up and run the demo           make test   set up, then lint, types and tests
 # make bench  benchmarks that need no data      make docs   build the pages into site/
 # make test-gpu  the kernels on a real GPU      make cover  tests with coverage, slower
+# make wheel  build and check the packages       make lock   pin the development environment anew
 # make clean  forget the environment and what was compiled
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 NEEDS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint types unit cover docs bench clean
+.PHONY: help demo test test-gpu lint types unit cover docs wheel lock bench clean
 
 help:
 	@sed -n 's/^# //p' Makefile
 
-$(BIN)/python:
+$(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
+	@touch $@
 
-$(VENV)/.base: $(BIN)/python $(NEEDS)
+$(VENV)/.base: $(VENV)/.made $(NEEDS)
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[report]'
 	@touch $@
 
-$(VENV)/.dev: $(BIN)/python $(NEEDS)
+$(VENV)/.dev: $(VENV)/.made $(NEEDS)
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@ $(VENV)/.base
 
@@ -45,6 +47,23 @@ cover: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The packages as they are published: contents, metadata, and whether the wheel works in an environment of its own.
+wheel: $(VENV)/.dev
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[release]'
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv build/wheel
+	build/wheel/$(notdir $(BIN))/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt dist/*.whl
+	build/wheel/$(notdir $(BIN))/vitalrank doctor
+
+# Every version of the development environment, for all Pythons and systems; constraints.in says what is chosen by hand.
+lock: $(VENV)/.made
+	$(PIP) install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra release --universal --upgrade --constraint constraints.in \
+		--no-emit-index-url --no-annotate --quiet --custom-compile-command 'make lock' --output-file constraints.txt
 
 # The kernels on a real GPU; PY is an interpreter with torch, Triton and pytest.
 PY ?= $(BIN)/python
