@@ -113,18 +113,20 @@ def check_output(path: Path, is_ours: Callable[[str], bool] = is_marked, force: 
     StorageError
         The file is not ours, or a folder.
     """
-    if _is_stream(path):
-        return
     name = printable(path)
-    if path.is_dir():
-        raise StorageError(f"{name}: is a folder; give the name of a file in it.")
-    if force or not path.exists():
-        return
     try:
+        if _is_stream(path):
+            return
+        if path.is_dir():
+            raise StorageError(f"{name}: is a folder; give the name of a file in it.")
+        if force or not path.exists():
+            return
         with path.open("rb") as file:
             head = file.read(_HEAD).decode("utf-8", "replace")
+    except StorageError:
+        raise
     except OSError as error:
-        raise StorageError(f"{name}: cannot be read ({error.strerror}); give another name.") from error
+        raise StorageError(f"{name}: cannot be read ({printable(error)}); give another name.") from error
     if head and not is_ours(head):
         raise StorageError(f"{name}: exists and was not written by vitalrank; give another name, or --force.")
 

@@ -1,32 +1,37 @@
-"""One writer at a time in a folder."""
+"""One writer at a time in a folder: an advisory file lock between processes, a table of owners between threads."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from vitalrank._util.display import printable
 from vitalrank.errors import StorageError
 
-# Windows has no such locks: there two writers must keep apart themselves.
 _fcntl: Any = import_module("fcntl") if os.name == "posix" else None
+_msvcrt: Any = import_module("msvcrt") if os.name == "nt" else None  # from its documentation; not tried on Windows
 LOCK = ".vitalrank.lock"
-_HELD: set[Path] = set()  # by this process, which the system would let in again
+_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link could lead to a file of the user
+_FAR = 1 << 20  # a locked byte of Windows cannot be read, so that it lies behind the content
+_OWNERS: dict[Path, int] = {}  # folder -> thread; file locks do not keep threads of one process apart
+_OWNERS_LOCK = threading.Lock()
 
 
 @contextlib.contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Keep other writers out of a folder, which is made if need be; one that stays empty goes again.
+    """Keep other writers out of a folder, which is made if need be and removed again if it stays empty.
 
-    The system lets go of the lock when the process ends, however it ends.
+    The operating system releases the lock when the process ends, however it ends.
 
     Raises
     ------
     StorageError
-        Another process writes there, or nobody can.
+        Another process or thread writes there, or nobody can.
 
     Examples
     --------
@@ -38,61 +43,83 @@ def only_writer(folder: Path) -> Iterator[None]:
     >>> list(folder.iterdir())
     []
     """
-    place = folder.resolve()
-    if place in _HELD:
-        raise StorageError(f"{folder}: a run of this process writes here already; choose another folder.")
-    if place.exists() and not place.is_dir():
-        raise StorageError(f"{folder}: cannot be written, since it is a file; choose another folder.")
-    is_new = not place.exists()
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        handle = _locked(place)
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(f"{folder}: cannot be written ({error}); choose another folder.") from error
-    _HELD.add(place)
-    try:
-        yield
-    finally:
-        _HELD.discard(place)
-        with contextlib.suppress(OSError):
-            (place / LOCK).unlink()
-        os.close(handle)
-        if is_new:
-            with contextlib.suppress(OSError):  # something was written
-                place.rmdir()
+    path, name = folder.resolve(), printable(folder)
+    with _owned_by_this_thread(path, name):
+        try:
+            if path.exists() and not path.is_dir():
+                raise StorageError(f"{name}: cannot be written, since it is a file; choose another folder.")
+            is_new = not path.exists()
+            path.mkdir(parents=True, exist_ok=True)
+            descriptor = _open_locked(path)
+        except StorageError:
+            raise
+        except OSError as error:
+            raise StorageError(f"{name}: cannot be written ({printable(error)}); choose another folder.") from error
+        try:
+            yield
+        finally:
+            _release(path / LOCK, descriptor)
+            if is_new:
+                with contextlib.suppress(OSError):  # something was written
+                    path.rmdir()
 
 
 def writing(folder: Path) -> contextlib.AbstractContextManager[None]:
-    """As :func:`only_writer`, but also inside one of this process."""
-    return contextlib.nullcontext() if folder.resolve() in _HELD else only_writer(folder)
+    """As :func:`only_writer`, but reentrant: does nothing inside one of the same thread."""
+    is_ours = _OWNERS.get(folder.resolve()) == threading.get_ident()
+    return contextlib.nullcontext() if is_ours else only_writer(folder)
 
 
-def _locked(place: Path) -> int:
-    while True:
-        handle = os.open(place / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            _take(handle, place)
-            if os.fstat(handle).st_nlink:  # else its owner removed it before we had it
-                return handle
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-
-
-def _take(handle: int, place: Path) -> None:
-    if _fcntl is None:
-        return
+@contextlib.contextmanager
+def _owned_by_this_thread(path: Path, name: str) -> Iterator[None]:
+    with _OWNERS_LOCK:
+        if path in _OWNERS:
+            raise StorageError(f"{name}: a run of this process writes here already; choose another folder.")
+        _OWNERS[path] = threading.get_ident()
     try:
-        _fcntl.lockf(handle, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+        yield
+    finally:
+        with _OWNERS_LOCK:
+            del _OWNERS[path]
+
+
+def _open_locked(folder: Path) -> int:
+    while True:
+        descriptor = os.open(folder / LOCK, _FLAGS, 0o666)
+        try:
+            _lock(descriptor, folder)
+            if os.fstat(descriptor).st_nlink:  # else its owner removed the file before we locked it
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    try:
+        if _fcntl is not None:
+            _fcntl.lockf(descriptor, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+        elif _msvcrt is not None:
+            os.lseek(descriptor, _FAR, os.SEEK_SET)
+            _msvcrt.locking(descriptor, _msvcrt.LK_NBLCK, 1)
+            os.lseek(descriptor, 0, os.SEEK_SET)
     except (BlockingIOError, PermissionError) as error:
-        owner = os.read(handle, 32).decode(errors="replace").strip() or "another"
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        owner = printable(os.read(descriptor, 32).decode(errors="replace").strip()) or "another"
         raise StorageError(
-            f"{place}: process {owner} writes here now; wait for it or choose another folder."
+            f"{printable(folder)}: process {owner} writes here now; wait for it or choose another folder."
         ) from error
     except OSError:  # a file system without locks
         return
-    os.ftruncate(handle, 0)
-    os.write(handle, f"{os.getpid()}\n".encode())
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+
+
+def _release(lock: Path, descriptor: int) -> None:
+    if _msvcrt is not None:  # Windows removes no open file, and unlocks when the file is closed
+        os.close(descriptor)
+    with contextlib.suppress(OSError):
+        lock.unlink()
+    if _msvcrt is None:
+        os.close(descriptor)
