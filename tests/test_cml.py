@@ -78,7 +78,7 @@ def test_the_covariance_term_is_that_of_the_points_of_a_batch(log):
     network, who, ids = model.network, torch.tensor([3, 1, 7]), torch.tensor([[0, 5], [2, 2], [9, 4]])
     network.score(network.encode(who, None), ids)
     batch = np.concatenate([users[who], items[ids.flatten()]])
-    assert network.extra().item() == pytest.approx(3.0 * between_dimensions(batch), rel=1e-4)
+    assert network.auxiliary_loss().item() == pytest.approx(3.0 * between_dimensions(batch), rel=1e-4)
 
 
 def test_the_covariance_term_spreads_the_dimensions(log):

@@ -39,7 +39,7 @@ def test_the_policy_gradient_is_the_gradient_of_the_expected_reward(log):
     items = torch.from_numpy(log.items[log.indptr[user] : log.indptr[user + 1]].astype(np.int64))
     users = torch.full_like(items, user)
     network.score(network.encode(users, None), items[:, None])
-    network.extra().backward()
+    network.auxiliary_loss().backward()
     found = network.generator.items.weight.grad / len(items)
 
     network.zero_grad()
@@ -58,7 +58,7 @@ def test_the_discriminator_is_trained_on_what_the_generator_proposes(log):
     users = torch.tensor([3, 9])
     encoded = network.encode(users, None)
     torch.testing.assert_close(encoded, with_one(network.discriminator.users.weight[users]))
-    asked = network.for_sampler(encoded)
+    asked = network.sampler_inputs(encoded)
     torch.testing.assert_close(asked["queries"], with_one(network.generator.users.weight.detach()[users]))
     assert asked["item_table"].data_ptr() == network.generator.items.weight.data_ptr()
 

@@ -10,12 +10,12 @@ import pytest
 import vitalrank as vr
 from vitalrank.checkpoint import read_folder, write_folder
 from vitalrank.config import TrainConfig
+from vitalrank.engines.base import HostEngine, Totals
 from vitalrank.errors import DataError, SettingError, StorageError, TrainingError
-from vitalrank.history import History, Totals
+from vitalrank.history import History
 from vitalrank.models.base import Recommender
 from vitalrank.training import Trainer
 from vitalrank.training.progress import Bar
-from vitalrank.training.runs import HostEngine
 
 LOG = vr.Interactions.from_arrays([0, 0, 1, 1, 2], [0, 1, 1, 2, 0])
 

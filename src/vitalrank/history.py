@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -12,31 +11,6 @@ from vitalrank._util.files import write_text
 
 Record = dict[str, Any]
 _KEPT = ("sampler", "settings", "best_epoch", "stopped")  # beside the records, in a saved model
-
-
-@dataclass
-class Totals:
-    """Running sums over the positives of one epoch; what an engine counts."""
-
-    positives: int = 0
-    skipped: int = 0  # positives of users who have seen every item: no update
-    loss: float = 0.0
-    start_loss: float = 0.0  # the loss the same pairs would have if all scores were equal
-    tries: int = 0  # candidates looked at, for all negatives
-    vanished: int = 0  # no pair pulls with 0.01 or more, weights aside
-    violated: int | None = None  # each negative came within the margin; None if the sampler has none
-
-    def means(self) -> Record:
-        """Means over the positives that were trained on, as a record of the history."""
-        rows = self.positives - self.skipped
-        trained = max(rows, 1)
-        return {
-            "loss": self.loss / trained,
-            "tries": self.tries / trained,
-            "vanished": self.vanished / trained,
-            "unviolated": None if self.violated is None or not rows else 1.0 - self.violated / rows,
-            "skipped": self.skipped,
-        }
 
 
 class History(Sequence[Record]):

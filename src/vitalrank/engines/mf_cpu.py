@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vitalrank._util.memory import large_zeros
 from vitalrank.config import TrainConfig
-from vitalrank.history import Totals
+from vitalrank.engines.base import HostEngine, Totals
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.batches import Batch, load_batch
 from vitalrank.kernels.cpu.training.gradients import SoftmaxStepConfig, StepConfig
@@ -24,7 +24,6 @@ from vitalrank.samplers.adapter import as_bound
 from vitalrank.samplers.backends import Arrays
 from vitalrank.samplers.base import Batch as Asked
 from vitalrank.samplers.base import BoundSampler
-from vitalrank.training.runs import HostEngine
 
 Array = NDArray[Any]
 _DEVIATION = 0.01

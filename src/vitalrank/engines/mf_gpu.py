@@ -12,9 +12,9 @@ from torch import Tensor
 
 from vitalrank._util.devices import enough_memory
 from vitalrank.config import TrainConfig
+from vitalrank.engines.base import Engine, Totals
 from vitalrank.engines.cuda_graphs import capture, new_stream
 from vitalrank.engines.mf_cpu import new_tables, step_config_of
-from vitalrank.history import Totals
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.gradients import StepConfig
 from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
@@ -36,7 +36,7 @@ _AHEAD = 8  # negatives a positive: with more of them, what is drawn ahead takes
 _ADVICE = "use a smaller dim, a smaller log, or device='cpu'"
 
 
-class GpuEngine:
+class GpuEngine(Engine):
     """Trains user and item vectors with a bound sampler.
 
     Steps are captured once as a graph and replayed, so that no Python runs between them; the cursor, the epoch's order
@@ -122,7 +122,7 @@ class GpuEngine:
     def copy(self) -> dict[str, Tensor]:
         return {name: table.clone() for name, table in self._live().items()}
 
-    def plain(self, copy: Mapping[str, Any]) -> dict[str, Array]:
+    def to_numpy(self, copy: Mapping[str, Any]) -> dict[str, Array]:
         return {name: np.asarray(torch.as_tensor(array).cpu()) for name, array in copy.items()}
 
     def is_finite(self) -> bool:

@@ -16,17 +16,18 @@ from torch import Tensor, nn
 from vitalrank._util.devices import enough_memory
 from vitalrank._util.memory import kept_for_reuse
 from vitalrank.config import TrainConfig
+from vitalrank.engines.base import Engine, Totals
 from vitalrank.engines.cuda_graphs import capture
+from vitalrank.engines.network import Network, device_of, modes_of, set_modes
 from vitalrank.engines.network_state import live_state, load_network, network_arrays
 from vitalrank.engines.torch_batches import Feed
 from vitalrank.engines.torch_optimizer import new_optimizer
 from vitalrank.engines.torch_totals import Sums, TorchTotals
-from vitalrank.history import Totals
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import Histories
 from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
 from vitalrank.losses import VANISHED, find_loss
-from vitalrank.models.networks import Dropout, Network, device_of, modes_of, set_modes
+from vitalrank.models.networks import Dropout
 from vitalrank.samplers.adapter import as_bound
 from vitalrank.samplers.base import Batch as Asked
 from vitalrank.samplers.base import BoundSampler
@@ -36,7 +37,7 @@ _READ_EVERY = {"cpu": 1, "cuda": 50}  # steps between two looks at the sums, for
 _STEPS_BEFORE_CAPTURE = 3
 
 
-class TorchEngine:
+class TorchEngine(Engine):
     """Trains a network with a bound sampler, on the device that the network lies on.
 
     A step sums the gradients of its batch: rows of embeddings move by the sum, as in matrix factorization, and only
@@ -103,7 +104,7 @@ class TorchEngine:
         """The values as they are now, on the device."""
         return {name: value.clone() for name, value in live_state(self._network).items()}
 
-    def plain(self, copy: Mapping[str, Any]) -> dict[str, Array]:
+    def to_numpy(self, copy: Mapping[str, Any]) -> dict[str, Array]:
         return {name: torch.as_tensor(value).cpu().numpy() for name, value in copy.items()}
 
     def is_finite(self) -> bool:
@@ -170,14 +171,14 @@ class TorchEngine:
         reduced = self._config.precision == "bfloat16"
         with torch.autocast(self._device.type, torch.bfloat16, enabled=reduced, cache_enabled=False):
             encoded = self._network.encode(users, context)
-            asked = self._network.for_sampler(encoded) if self._sampler.needs_scores else {}
+            asked = self._network.sampler_inputs(encoded) if self._sampler.needs_scores else {}
             draw = self._draw(users, positives, asked)
             ids = torch.cat([positives[:, None], draw.ids.clamp(min=0)], 1)  # (B, 1 + k)
             scores = self._network.score(encoded, ids).float()
-            extra = self._network.extra()
+            extra = self._network.auxiliary_loss()
         loss = self._loss(scores[:, 0], scores[:, 1:], self._weights(draw, scores[:, 1:])) * count
         (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
-        self._network.finish(self._optimizer.move(self._feed.size(), count, self._network.clip))
+        self._network.after_step(self._optimizer.move(self._feed.size(), count, self._network.clip))
         self._count(draw, scores.detach(), loss.detach())
         self._feed.advance(count)
         if self._counter is not None:
@@ -275,7 +276,7 @@ def _training(network: Network, modes: Mapping[nn.Module, bool], threads: int | 
     set_modes(modes)
     try:
         torch.set_num_threads(threads or before)
-        with kept_for_reuse(), torch.enable_grad(), torch.random.fork_rng(devices, enabled=network.shares_dice):
+        with kept_for_reuse(), torch.enable_grad(), torch.random.fork_rng(devices, enabled=network.uses_global_rng):
             yield
     finally:
         torch.set_num_threads(before)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vitalrank.engines.gpu_optimizer import GpuOptimizer
+from vitalrank.engines.network import device_of
 from vitalrank.errors import SettingError
 from vitalrank.kernels.cpu.training.coalescing import Groups, new_groups
 from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
 from vitalrank.kernels.cpu.training.rows import move_all, move_touched
-from vitalrank.models.networks import device_of
 
 Array = NDArray[Any]
 

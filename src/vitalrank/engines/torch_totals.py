@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from vitalrank.history import Record, Totals
+from vitalrank.engines.base import Totals
+from vitalrank.history import Record
 
 
 @dataclass

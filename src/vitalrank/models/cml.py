@@ -84,7 +84,7 @@ class CMLNetwork(DotNetwork):
         self._points: list[Tensor] = []  # of the last batch, for the covariance
         self.users = embedding(n_users, dim, deviation=1.0 / math.sqrt(dim))
         self.items = embedding(n_items, dim + 1, deviation=1.0 / math.sqrt(dim))
-        self.finish({"users.weight": torch.arange(n_users), "items.weight": torch.arange(n_items)})
+        self.after_step({"users.weight": torch.arange(n_users), "items.weight": torch.arange(n_items)})
 
     def loss(self, config: TrainConfig) -> Callable[..., Tensor]:
         if config.loss != "hinge":
@@ -111,7 +111,7 @@ class CMLNetwork(DotNetwork):
     def table(self) -> Tensor:
         return self.items.weight.detach()
 
-    def extra(self) -> Tensor | None:
+    def auxiliary_loss(self) -> Tensor | None:
         points, self._points = self._points, []
         if not self._covariance:
             return None
@@ -119,7 +119,7 @@ class CMLNetwork(DotNetwork):
         return self._covariance * (shared.square().sum() - shared.diagonal().square().sum())
 
     @torch.no_grad()
-    def finish(self, touched: Mapping[str, Tensor]) -> None:
+    def after_step(self, touched: Mapping[str, Tensor]) -> None:
         for name, rows in touched.items():
             table = self.get_parameter(name)
             points = table[rows, : self._dim]

@@ -133,11 +133,11 @@ class IRGANNetwork(DotNetwork):
         self._positives = ids[:, 0]
         return super().score(encoded, ids)
 
-    def for_sampler(self, encoded: Tensor) -> dict[str, Any]:
+    def sampler_inputs(self, encoded: Tensor) -> dict[str, Any]:
         queries = _with_one(self.generator.users.weight.detach()[self._users])
         return {"queries": queries, "item_table": self.generator.items.weight.detach()}
 
-    def extra(self) -> Tensor:
+    def auxiliary_loss(self) -> Tensor:
         """The generator's loss; a lookup without L2, as published."""
         own = functional.embedding(self._users, self.generator.users.weight, sparse=True)
         log_p = torch.log_softmax(_with_one(own) @ self.generator.items.weight.T, 1)  # (B, I)
@@ -150,9 +150,9 @@ class IRGANNetwork(DotNetwork):
     def _played(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
         """Items drawn for each row, and their rewards times ``p / p_n``."""  # (B, draws) each
         p = log_p.exp()
-        picks = torch.multinomial(p, self._draws, replacement=True, generator=self.dice)
+        picks = torch.multinomial(p, self._draws, replacement=True, generator=self.rng)
         # The row's positive is itself a uniform draw from the user's items, since an epoch visits each of them once.
-        own = torch.rand(picks.shape, device=picks.device, generator=self.dice) < _SHARE
+        own = torch.rand(picks.shape, device=picks.device, generator=self.rng) < _SHARE
         picks = torch.where(own, self._positives[:, None], picks)
         p_pick = p.gather(1, picks)
         proposed = (1.0 - _SHARE) * p_pick + _SHARE * self._uniform_share(picks)

@@ -13,11 +13,12 @@ from torch.nn import functional
 
 from vitalrank import serving
 from vitalrank._util.checks import real, whole
+from vitalrank.engines.network import device_of
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import repeat_last
 from vitalrank.models.base import Array
-from vitalrank.models.networks import DEVIATION, DotNetwork, Dropout, device_of, embedding
+from vitalrank.models.networks import DEVIATION, DotNetwork, Dropout, embedding
 from vitalrank.models.torch_model import TorchModel
 
 

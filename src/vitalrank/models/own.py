@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vitalrank._util.checks import whole
+from vitalrank.engines.network import Network, device_of, eval_mode
 from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.networks import DotNetwork, Network, device_of, eval_mode
+from vitalrank.models.networks import DotNetwork
 from vitalrank.models.own_modules import OwnModel, check_kind, checked_clip, first_and_last, told
 from vitalrank.models.own_scorer import TorchScorer
 from vitalrank.models.torch_model import TorchModel
@@ -151,7 +152,7 @@ class TorchRecommender(OwnModel, TorchModel):
 class OwnNetwork(DotNetwork):
     """An encoder and an item table of the caller's."""
 
-    shares_dice = True
+    uses_global_rng = True
     n_items = 0
 
     def __init__(self, encoder: nn.Module, item_table: ItemTable, length: int, clip: float | None) -> None:

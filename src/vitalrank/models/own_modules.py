@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from vitalrank._util.checks import check_positive, own
 from vitalrank.config import TrainConfig
+from vitalrank.engines.network import Network, device_of, modes_of, set_modes
 from vitalrank.engines.network_state import load_network, network_arrays
 from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.networks import Network, device_of, modes_of, set_modes
 from vitalrank.models.torch_model import Trained
 
 

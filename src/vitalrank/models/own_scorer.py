@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from vitalrank.engines.network import Network, device_of, eval_mode
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.networks import Network, device_of, eval_mode
 from vitalrank.models.own_modules import OwnModel, check_kind, checked_clip, first_and_last, told
 
 _CELLS = 1 << 20  # scores computed at once
@@ -77,7 +77,7 @@ class TorchScorer(OwnModel):
 class ScoreNetwork(Network):
     """A scorer of the caller's; the users' part is their ids."""
 
-    shares_dice = True
+    uses_global_rng = True
 
     def __init__(self, scorer: nn.Module, clip: float | None) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class ScoreNetwork(Network):
             )
         return scores
 
-    def for_sampler(self, encoded: Tensor) -> dict[str, Any]:
+    def sampler_inputs(self, encoded: Tensor) -> dict[str, Any]:
         def score(rows: Tensor, ids: Tensor) -> Tensor:
             with eval_mode(self):
                 return self.score(encoded[rows], ids).float()

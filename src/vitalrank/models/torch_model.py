@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from vitalrank import serving
 from vitalrank._util.devices import enough_memory, resolve
 from vitalrank.config import TrainConfig
+from vitalrank.engines.network import Network, device_of, eval_mode
 from vitalrank.engines.network_state import load_network, network_arrays
 from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.errors import SettingError
@@ -23,7 +24,7 @@ from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import Histories
 from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
 from vitalrank.models.base import Array, DotRecommender
-from vitalrank.models.networks import DotNetwork, Network, device_of, eval_mode
+from vitalrank.models.networks import DotNetwork
 from vitalrank.models.trainable import TrainableModel
 
 _BLOCK = 4096  # users encoded at once when serving

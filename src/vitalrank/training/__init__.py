@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vitalrank.config import TrainConfig
-    from vitalrank.history import History, Record, Totals
+    from vitalrank.engines.base import Engine, Totals
+    from vitalrank.history import History, Record
     from vitalrank.training.tensorboard import TensorBoard
-    from vitalrank.training.trainer import Callback, Trainer, TrainingEngine
+    from vitalrank.training.trainer import Callback, Trainer
 
 # Loaded on first use: the command line reads the settings alone, and starts the sooner for it.
 _HOMES = {
     "Callback": "training.trainer",
+    "Engine": "engines.base",
     "History": "history",
     "Record": "history",
     "TensorBoard": "training.tensorboard",
-    "Totals": "history",
+    "Totals": "engines.base",
     "TrainConfig": "config",
     "Trainer": "training.trainer",
-    "TrainingEngine": "training.trainer",
 }
 
-__all__ = ["Callback", "History", "Record", "TensorBoard", "Totals", "TrainConfig", "Trainer", "TrainingEngine"]
+__all__ = ["Callback", "Engine", "History", "Record", "TensorBoard", "Totals", "TrainConfig", "Trainer"]
 
 
 def __getattr__(name: str) -> Any:

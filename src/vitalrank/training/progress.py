@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Self
 
-from vitalrank.history import Record, Totals
+from vitalrank.engines.base import Totals
+from vitalrank.history import Record
 
 _PAUSE = 0.2  # seconds between two looks at the screen
 

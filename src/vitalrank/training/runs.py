@@ -4,71 +4,25 @@ from __future__ import annotations
 
 import os
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_count, is_number
 from vitalrank._util.locks import only_writer
 from vitalrank.checkpoint import is_saved, read_folder, read_meta, write_folder
+from vitalrank.engines.base import Engine
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
 from vitalrank.models.base import Recommender
 
-Arrays = dict[str, NDArray[Any]]
 _STATE = "training.state."
 _CURRENT = "training.values."  # present where the model to serve is of an earlier, better epoch
 _BEFORE = "training.before."  # present where the last epoch is the best, but was evaluated only because it is the last
-
-
-class Engine(Protocol):
-    """What moves a model's values; the trainer knows no more about the model."""
-
-    step: int
-
-    def values(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays the model serves, by the names its ``tensors`` uses."""
-
-    def state(self) -> Mapping[str, NDArray[Any]]:
-        """What else an exact resume needs, such as the optimizer's moments."""
-
-    def load(self, values: Mapping[str, Any], state: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Take values, or a copy, and state if given, back."""
-
-    def copy(self) -> Mapping[str, Any]:
-        """The values as they are now, kept where the engine keeps its own."""
-
-    def plain(self, copy: Mapping[str, Any]) -> Mapping[str, NDArray[Any]]:
-        """A copy as NumPy arrays."""
-
-    def is_finite(self) -> bool:
-        """Whether every value is a number."""
-
-
-class HostEngine(ABC):
-    """The part of an engine that is the same wherever its values are NumPy arrays."""
-
-    @abstractmethod
-    def values(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays the model serves."""
-
-    def copy(self) -> Mapping[str, Any]:
-        """The values as they are now."""
-        return {name: np.array(array) for name, array in self.values().items()}
-
-    def plain(self, copy: Mapping[str, Any]) -> Mapping[str, NDArray[Any]]:
-        """A copy is plain already."""
-        return copy
-
-    def is_finite(self) -> bool:
-        """Whether every value is a number."""
-        return all(bool(np.isfinite(array).all()) for array in self.values().values())
 
 
 class Best(NamedTuple):
@@ -138,7 +92,7 @@ class RunFolder:
         values = dict(engine.values())
         tensors = {**values, **model.log_tensors()}
         if run.best is not None and run.best_epoch != run.epoch:
-            tensors |= {**engine.plain(run.best), **{_CURRENT + name: array for name, array in values.items()}}
+            tensors |= {**engine.to_numpy(run.best), **{_CURRENT + name: array for name, array in values.items()}}
         tensors |= {_STATE + name: array for name, array in engine.state().items()}
         training: dict[str, Any] = {
             "epoch": run.epoch,
@@ -150,7 +104,7 @@ class RunFolder:
         }
         if run.before is not None:
             training["before"] = None if run.before.values is None else run.before[:2]
-            copy = engine.plain(run.before.values or {})
+            copy = engine.to_numpy(run.before.values or {})
             tensors |= {_BEFORE + name: array for name, array in copy.items()}
         write_folder(self.path, {**model.meta(), "training": training}, tensors, model.ids())
         self.written, self._time = run.epoch, time.monotonic()

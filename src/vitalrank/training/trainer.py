@@ -9,21 +9,22 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from vitalrank._util.devices import dedicated_stream, resolve
 from vitalrank._util.threads import limited
 from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
+from vitalrank.engines.base import Engine, Totals
 from vitalrank.errors import SettingError, TrainingError, VitalrankError
-from vitalrank.history import History, Record, Totals
+from vitalrank.history import History, Record
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.samplers import VINS, Sampler
 from vitalrank.schedules import SCHEDULES
 from vitalrank.training.interrupts import Interrupt, interruptible
 from vitalrank.training.progress import Bar
-from vitalrank.training.runs import Best, Engine, Run, RunFolder, run_folder
+from vitalrank.training.runs import Best, Run, RunFolder, run_folder
 
 # Called after each epoch with its record and the model; a true answer stops the training.
 Callback = Callable[[Record, Any], bool | None]
@@ -32,17 +33,6 @@ logger = logging.getLogger(__name__)
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in the name of an object that has no other: another in each process
 _DIVERGED = 10.0  # times the loss of equal scores: no training that learns gets near it
-
-
-class TrainingEngine(Engine, Protocol):
-    """What a model builds for the trainer."""
-
-    def run_epoch(self, epoch: int, rate: Callable[[float], float], on_progress: Callable[[Totals], None]) -> Totals:
-        """Visit every positive once.
-
-        ``rate`` gives the learning rate for a share of the epoch done; ``on_progress`` takes the sums so far. The
-        engine may end the epoch early when the loss is no longer finite.
-        """
 
 
 class Trainer:
@@ -96,8 +86,9 @@ class Trainer:
     def fit(self, model: Any, train: Interactions, sampler: Any = None, valid: Interactions | None = None) -> History:
         """Train ``model`` on ``train``; without a sampler with the model's own, with ``valid`` the best epoch is kept.
 
-        The model gives ``build(train, bound_sampler, config)``, which returns a :class:`TrainingEngine` whose
-        values the model serves from then on, and ``release_training_state()``.
+        The model gives ``build(train, bound_sampler, config)``, which returns a
+        :class:`vitalrank.engines.base.Engine` whose values the model serves from then on, and
+        ``release_training_state()``.
         """
         check_log("train", train)
         if len(train) == 0:
@@ -107,8 +98,8 @@ class Trainer:
         folder = self._folder(model, train, sampler, valid)
         kept = nullcontext() if folder is None else folder.kept(self._resume)
 
-        def build() -> TrainingEngine:
-            engine: TrainingEngine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
+        def build() -> Engine:
+            engine: Engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
             return engine
 
         with kept, limited(self.config.threads), dedicated_stream(self.config.device), interruptible() as interrupt:
@@ -201,13 +192,13 @@ class _Session:
     config: TrainConfig
     callbacks: tuple[Callback, ...]
     model: Any
-    engine: TrainingEngine
+    engine: Engine
     valid: Interactions | None
     folder: RunFolder | None
     run: Run
     bar: Bar
     interrupt: Interrupt
-    build: Callable[[], TrainingEngine]  # another engine, as at the start
+    build: Callable[[], Engine]  # another engine, as at the start
     between_epochs: bool = True  # else the engine is ahead of the run: what it holds is of no epoch, or of a lost one
 
     def go(self) -> None:

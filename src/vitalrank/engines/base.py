@@ -1,0 +1,120 @@
+"""What the trainer knows of an engine: one protocol, and the sums of an epoch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.history import Record
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Totals:
+    """Running sums over the positives of one epoch.
+
+    Examples
+    --------
+    >>> Totals(positives=4, skipped=2, loss=1.0, tries=6).means()["loss"]
+    0.5
+    """
+
+    positives: int = 0
+    skipped: int = 0  # positives of users who have seen every item: no update
+    loss: float = 0.0
+    start_loss: float = 0.0  # the loss the same pairs would have if all scores were equal
+    tries: int = 0  # candidates examined, for all negatives
+    vanished: int = 0  # the loss has no slope of 0.01 or more by any score, weights aside
+    violated: int | None = None  # each negative came within the margin; None if the sampler has none
+
+    def means(self) -> Record:
+        """Means over the positives that were trained on, as a record of the history."""
+        rows = self.positives - self.skipped
+        trained = max(rows, 1)
+        return {
+            "loss": self.loss / trained,
+            "tries": self.tries / trained,
+            "vanished": self.vanished / trained,
+            "unviolated": None if self.violated is None or not rows else 1.0 - self.violated / rows,
+            "skipped": self.skipped,
+        }
+
+
+class Engine(ABC):
+    """Trains a model's values by the positives of an epoch; the trainer knows no more about the model.
+
+    ``values`` and ``state`` are all that an exact resume needs.
+
+    Attributes
+    ----------
+    step
+        Optimizer steps taken so far, over all epochs.
+    """
+
+    step: int
+
+    @property
+    def depends_on_threads(self) -> bool:
+        """Whether another number of threads may give other bits, so that a resumed run must have the same."""
+        return False
+
+    @abstractmethod
+    def run_epoch(self, epoch: int, rate: Callable[[float], float], on_progress: Callable[[Totals], None]) -> Totals:
+        """Visit every positive once.
+
+        Parameters
+        ----------
+        epoch
+            Its number, from 1; the order of the positives depends on it and on the seed.
+        rate
+            The learning rate by the share of the epoch that is done.
+        on_progress
+            Called with the sums so far.
+
+        Returns
+        -------
+        The sums of the epoch, which may end early when the loss is no longer finite.
+        """
+
+    @abstractmethod
+    def values(self) -> Mapping[str, Array]:
+        """The arrays the model serves, by the names of its ``tensors``."""
+
+    @abstractmethod
+    def state(self) -> Mapping[str, Array]:
+        """The optimizer's state, by parameter."""
+
+    @abstractmethod
+    def load(self, values: Mapping[str, Any], state: Mapping[str, Array] | None = None) -> None:
+        """Restore values, arrays or a copy, and the optimizer's state if given."""
+
+    @abstractmethod
+    def copy(self) -> Mapping[str, Any]:
+        """A snapshot of the values, on the engine's own device."""
+
+    @abstractmethod
+    def to_numpy(self, copy: Mapping[str, Any]) -> Mapping[str, Array]:
+        """A snapshot as NumPy arrays."""
+
+    @abstractmethod
+    def is_finite(self) -> bool:
+        """Whether no value is NaN or infinite."""
+
+
+class HostEngine(Engine):
+    """An engine whose values are NumPy arrays."""
+
+    def copy(self) -> Mapping[str, Any]:
+        return {name: np.array(array) for name, array in self.values().items()}
+
+    def to_numpy(self, copy: Mapping[str, Any]) -> Mapping[str, Array]:
+        return copy
+
+    def is_finite(self) -> bool:
+        return all(bool(np.isfinite(array).all()) for array in self.values().values())
