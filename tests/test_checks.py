@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vitalrank as vr
-from vitalrank._util.checks import own, whole
+from vitalrank._util.checks import to_builtin_scalar, to_int
 from vitalrank.comparing.planning import seeds_of
 from vitalrank.tuning import Choice, Range
 
@@ -59,7 +59,7 @@ def test_seeds_of_a_comparison_may_be_numbers_of_numpy():
 @pytest.mark.parametrize("value", [True, np.bool_(True), 2.0, np.float32(2), "2", None])
 def test_what_is_no_whole_number_is_refused(value):
     with pytest.raises(vr.SettingError, match="must be a whole number of at least 1"):
-        whole("dim", value)
+        to_int("dim", value)
     with pytest.raises(vr.SettingError, match="must be a whole number of at least 1"):
         vr.VINS(kappa=value)
 
@@ -73,9 +73,9 @@ def test_what_is_no_number_is_refused(value):
 
 
 def test_only_numbers_change():
-    assert own(Fraction(1, 2)) == 0.5
-    assert own(True) is True
-    assert own("8") == "8"
+    assert to_builtin_scalar(Fraction(1, 2)) == 0.5
+    assert to_builtin_scalar(True) is True
+    assert to_builtin_scalar("8") == "8"
 
 
 @pytest.mark.parametrize("epochs", [0, 2.5, True])

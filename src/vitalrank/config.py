@@ -12,7 +12,7 @@ from vitalrank._util.checks import (
     check_count,
     check_number,
     check_positive,
-    parts_of,
+    parse_metric,
     to_builtin_scalars,
 )
 from vitalrank.errors import SettingError
@@ -167,7 +167,7 @@ class TrainConfig:
         >>> TrainConfig(metric="recall@20").measure()
         ('recall', 20)
         """
-        return parts_of(self.metric)
+        return parse_metric(self.metric)
 
     def run_identity(self) -> dict[str, Any]:
         """The settings that decide what is computed; a resumed run must have the same."""

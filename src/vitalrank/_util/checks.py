@@ -1,4 +1,4 @@
-"""Checks of settings that models, samplers and studies share."""
+"""Validation of settings, shared by models, samplers and studies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_SEED = 2**64 - 1
 
 
 def check_beta(beta: float) -> None:
-    """The decay of the degree."""
+    """The exponent of the degree."""
     if not (is_number(beta) and 0.0 <= beta <= 1.0):
         raise SettingError(f"beta is {beta!r}; it must be from 0 (uniform) to 1 (by degree).")
 
@@ -59,9 +59,9 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         raise SettingError(f"unknown {name} {value!r}; choose one of {', '.join(known)}.")
 
 
-def whole_below(name: str, value: Any, least: int, limit: int) -> int:
-    """A seed, a step, a number of threads as Python's own number; NumPy's and torch's whole numbers count as such."""
-    with suppress(TypeError):  # what is no whole number has no index
+def to_int_below(name: str, value: Any, least: int, limit: int) -> int:
+    """An integer from ``least`` to below ``limit`` as a Python int; those of NumPy and torch are accepted."""
+    with suppress(TypeError):  # only integers have an index
         number = index(value)
         if least <= number < limit:
             return number
@@ -69,17 +69,17 @@ def whole_below(name: str, value: Any, least: int, limit: int) -> int:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is one of torch's, which is not loaded to find out: nobody has a tensor without it."""
+    """Whether it is a torch tensor; torch is not imported for this, since a tensor exists only where it is."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def whole(name: str, value: Any, least: int = 1, most: int = MOST) -> int:
-    """A checked count as Python's own number.
+def to_int(name: str, value: Any, least: int = 1, most: int = MOST) -> int:
+    """A checked count as a Python int.
 
     Examples
     --------
-    >>> whole("dim", 2.7)
+    >>> to_int("dim", 2.7)
     Traceback (most recent call last):
     ...
     vitalrank.errors.SettingError: dim is 2.7; it must be a whole number of at least 1.
@@ -88,25 +88,25 @@ def whole(name: str, value: Any, least: int = 1, most: int = MOST) -> int:
     return int(value)
 
 
-def real(name: str, value: Any, least: float = -math.inf) -> float:
-    """A checked number as Python's own.
+def to_float(name: str, value: Any, least: float = -math.inf) -> float:
+    """A checked number as a Python float.
 
     Examples
     --------
-    >>> real("shrinkage", 10, least=0)
+    >>> to_float("shrinkage", 10, least=0)
     10.0
     """
     check_number(name, value, least)
     return float(value)
 
 
-def own(value: Any) -> Any:
-    """A number of NumPy as Python's own, which JSON holds and ``repr`` tells plainly; anything else as it is.
+def to_builtin_scalar(value: Any) -> Any:
+    """A NumPy scalar as a Python one, which JSON can hold and ``repr`` shows plainly; anything else unchanged.
 
     Examples
     --------
     >>> import numpy as np
-    >>> own(np.int64(8)), own(np.float32(0.5)), own("log2")
+    >>> to_builtin_scalar(np.int64(8)), to_builtin_scalar(np.float32(0.5)), to_builtin_scalar("log2")
     (8, 0.5, 'log2')
     """
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -115,19 +115,19 @@ def own(value: Any) -> Any:
 
 
 def to_builtin_scalars(settings: Any) -> None:
-    """The same for every field of a frozen dataclass, in its ``__post_init__``."""
+    """Convert every field of a frozen dataclass, in its ``__post_init__``."""
     for field in fields(settings):
-        object.__setattr__(settings, field.name, own(getattr(settings, field.name)))
+        object.__setattr__(settings, field.name, to_builtin_scalar(getattr(settings, field.name)))
 
 
-def parts_of(metric: str) -> tuple[str, int]:
+def parse_metric(metric: str) -> tuple[str, int]:
     """The name and the list length of a metric.
 
     Examples
     --------
-    >>> parts_of("recall@20")
+    >>> parse_metric("recall@20")
     ('recall', 20)
-    >>> parts_of("ndcg")
+    >>> parse_metric("ndcg")
     Traceback (most recent call last):
     ...
     vitalrank.errors.SettingError: metric 'ndcg' is not a name and a length; write it like 'ndcg@10'.
@@ -139,10 +139,10 @@ def parts_of(metric: str) -> tuple[str, int]:
 
 
 def is_count(value: Any, least: int = 1) -> bool:
-    """Whether it is a whole number, Python's or NumPy's, of at least so much; True and False are none."""
+    """Whether it is an integer, of Python or NumPy, of at least ``least``; bools are not."""
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a finite number, Python's or NumPy's; True and False are none."""
+    """Whether it is a finite number, of Python or NumPy; bools are not."""
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)

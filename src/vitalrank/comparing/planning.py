@@ -11,7 +11,7 @@ from importlib import metadata
 from typing import Any
 
 from vitalrank import __version__
-from vitalrank._util.checks import MOST_SEED, own, whole
+from vitalrank._util.checks import MOST_SEED, to_builtin_scalar, to_int
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
@@ -71,7 +71,7 @@ def facts_of(log: Interactions, config: TrainConfig, test: float, valid: float, 
             "interactions": len(log),
             "fingerprint": log.fingerprint,
         },
-        "split": {"test": own(test), "valid": own(valid)},
+        "split": {"test": to_builtin_scalar(test), "valid": to_builtin_scalar(valid)},
         "training": training,
         "seeds": list(seeds),
         **environment(),
@@ -95,8 +95,8 @@ def environment(*packages: str) -> dict[str, Any]:
 
 def seeds_of(seeds: int | Sequence[int]) -> list[int]:
     """How many, or which, as a list."""
-    listed = seeds if isinstance(seeds, Iterable) else range(whole("seeds", seeds, least=0))
-    chosen = [whole("seed", seed, least=0, most=MOST_SEED) for seed in listed]
+    listed = seeds if isinstance(seeds, Iterable) else range(to_int("seeds", seeds, least=0))
+    chosen = [to_int("seed", seed, least=0, most=MOST_SEED) for seed in listed]
     if not chosen or len(set(chosen)) < len(chosen):
         raise SettingError(f"seeds={seeds!r}: give at least one, each once.")
     return chosen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank._util.checks import MOST_SEED, whole
+from vitalrank._util.checks import MOST_SEED, to_int
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 
@@ -39,7 +39,7 @@ def synthetic(
     Interactions(50 users, 40 items, 500 rows)
     """
     _check(users, items, interactions, sequence)
-    rng = np.random.default_rng(whole("seed", seed, least=0, most=MOST_SEED))
+    rng = np.random.default_rng(to_int("seed", seed, least=0, most=MOST_SEED))
     degree = _degrees(rng, users, items, interactions)  # (U,)
     user = np.repeat(np.arange(users), degree)  # (N,)
     when = _moments(rng, user, users)  # (N,) in [0, 1), rising within a user

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank._util.checks import is_count, parts_of
+from vitalrank._util.checks import is_count, parse_metric
 from vitalrank._util.threads import limited
 from vitalrank.errors import DataError, SettingError
 from vitalrank.evaluation.results import COVERAGE, Evaluation, Groups, Lists, PerUser, mean_of
@@ -134,7 +134,7 @@ def _rank(
 def _by_degree(result: Evaluation, train: Interactions) -> Groups:
     degree = np.diff(train.indptr)[result.users]  # (U,)
     band = np.searchsorted(list(DEGREE_BANDS.values()), degree, side="right") - 1
-    names = [name for name in result if parts_of(name)[0] != COVERAGE]
+    names = [name for name in result if parse_metric(name)[0] != COVERAGE]
     groups: Groups = {}
     for number, label in enumerate(DEGREE_BANDS):
         rows = np.flatnonzero(band == number)
@@ -159,7 +159,7 @@ def popularity_band(train: Interactions) -> NDArray[np.int8]:
 def _by_popularity(result: Evaluation, train: Interactions) -> Groups:
     lists = result.lists
     band = popularity_band(train)
-    names = [name for name in result if parts_of(name)[0] in ADDITIVE]
+    names = [name for name in result if parse_metric(name)[0] in ADDITIVE]
     groups: Groups = {}
     for number, label in enumerate(POPULARITY_BANDS):
         hits = np.zeros_like(lists.hits)
@@ -177,7 +177,7 @@ GROUPINGS = {"degree": _by_degree, "popularity": _by_popularity}
 
 
 def _intervals(result: Evaluation, rounds: int, seed: int) -> dict[str, tuple[float, float]]:
-    columns = [name for name in result.per_user if parts_of(name)[0] != "f1"]
+    columns = [name for name in result.per_user if parse_metric(name)[0] != "f1"]
     means = resampled_means(np.stack([result.per_user[name] for name in columns], axis=1), rounds, seed)
     samples = dict(zip(columns, means.T, strict=True))
     for length in result.lists.coverage:
@@ -205,7 +205,7 @@ def value_of(model: Recommender, held_out: Interactions, metric: str, threads: i
     >>> value_of(vr.MostPopular().fit(train), test, "hit_rate@1")
     1.0
     """
-    name, length = parts_of(metric)
+    name, length = parse_metric(metric)
     return float(evaluate(model, held_out, at=length, metrics=(name,), threads=threads)[metric])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank._util.checks import parts_of
+from vitalrank._util.checks import parse_metric
 from vitalrank.metrics import BY_LENGTH, METRICS, harmonic_mean
 
 Values = NDArray[np.float64]
@@ -72,7 +72,7 @@ class Evaluation(Mapping[str, float]):
         return {name: self._average(name) for name in self.names}
 
     def _average(self, name: str) -> float:
-        metric, length = parts_of(name)
+        metric, length = parse_metric(name)
         if metric == COVERAGE:
             return self.lists.coverage[length]
         return mean_of(self.per_user, name, slice(None))
@@ -101,8 +101,8 @@ class Evaluation(Mapping[str, float]):
 
     def _table(self) -> list[list[str]]:
         """One row per metric, one column per length, then the same for each group."""
-        lengths = sorted({parts_of(name)[1] for name in self.names})
-        metrics = list(dict.fromkeys(parts_of(name)[0] for name in self.names))
+        lengths = sorted({parse_metric(name)[1] for name in self.names})
+        metrics = list(dict.fromkeys(parse_metric(name)[0] for name in self.names))
         rows = [[f"{len(self.users):,} users", *(f"@{n}" for n in lengths)]]
         rows += [[metric, *(self._cell(f"{metric}@{n}") for n in lengths)] for metric in metrics]
         for group, values in self.groups.items():
@@ -127,7 +127,7 @@ class PerUser(Mapping[str, Values]):
         if name not in self._names:
             raise KeyError(f"{name}: no per-user values; this result has {', '.join(self._names)}.")
         if name not in self._known:
-            metric, length = parts_of(name)
+            metric, length = parse_metric(name)
             asked = {"length": length} if metric in BY_LENGTH else {}
             self._known[name] = METRICS[metric](self._lists.hits[:, :length], self._lists.relevant, **asked)
         return self._known[name]
@@ -141,7 +141,7 @@ class PerUser(Mapping[str, Values]):
 
 def mean_of(per_user: Mapping[str, Values], name: str, rows: Any) -> float:
     """Average over some users; F1 from the averaged precision and recall."""
-    metric, length = parts_of(name)
+    metric, length = parse_metric(name)
     if metric == "f1":
         parts = (per_user[f"{part}@{length}"][rows].mean() for part in ("precision", "recall"))
         return float(harmonic_mean(*parts))

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitalrank._util.checks import real, whole
+from vitalrank._util.checks import to_float, to_int
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
@@ -53,8 +53,8 @@ class CML(TorchModel):
 
     def __init__(self, dim: int = 64, covariance: float = 0.0) -> None:
         super().__init__()
-        self.dim = whole("dim", dim)
-        self.covariance = real("covariance", covariance, least=0)
+        self.dim = to_int("dim", dim)
+        self.covariance = to_float("covariance", covariance, least=0)
 
     def settings(self) -> dict[str, Any]:
         return {"dim": self.dim, "covariance": self.covariance}

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitalrank._util.checks import whole
+from vitalrank._util.checks import to_int
 from vitalrank.engines.network import device_of
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
@@ -46,8 +46,8 @@ class FPMC(TorchModel):
 
     def __init__(self, dim: int = 64, length: int = 1) -> None:
         super().__init__()
-        self.dim = whole("dim", dim)
-        self.length = whole("length", length)
+        self.dim = to_int("dim", dim)
+        self.length = to_int("length", length)
 
     def settings(self) -> dict[str, Any]:
         return {"dim": self.dim, "length": self.length}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vitalrank._util.checks import check_choice, whole
+from vitalrank._util.checks import check_choice, to_int
 from vitalrank.config import TrainConfig
 from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.interactions import Interactions
@@ -61,10 +61,10 @@ class IRGAN(TorchModel):
     def __init__(self, dim: int = 64, role: str = "generator", warm: int = 10, draws: int = 2) -> None:
         super().__init__()
         check_choice("role", role, ROLES)
-        self.dim = whole("dim", dim)
+        self.dim = to_int("dim", dim)
         self.role = role
-        self.warm = whole("warm", warm, least=0)
-        self.draws = whole("draws", draws)
+        self.warm = to_int("warm", warm, least=0)
+        self.draws = to_int("draws", draws)
 
     def settings(self) -> dict[str, Any]:
         return {"dim": self.dim, "role": self.role, "warm": self.warm, "draws": self.draws}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_matrix, csr_matrix
 
-from vitalrank._util.checks import real, whole
+from vitalrank._util.checks import to_float, to_int
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.ranking.neighbours import nearest_by_cosine
@@ -48,8 +48,8 @@ class ItemKNN(Recommender):
     """
 
     def __init__(self, neighbours: int = 100, shrinkage: float = 0.0) -> None:
-        self.neighbours = whole("neighbours", neighbours)
-        self.shrinkage = real("shrinkage", shrinkage, least=0)
+        self.neighbours = to_int("neighbours", neighbours)
+        self.shrinkage = to_float("shrinkage", shrinkage, least=0)
         self._weights: csc_matrix | None = None
 
     @property

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vitalrank import serving
-from vitalrank._util.checks import real, whole
+from vitalrank._util.checks import to_float, to_int
 from vitalrank.engines.network import device_of
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
@@ -61,11 +61,11 @@ class MARank(TorchModel):
 
     def __init__(self, dim: int = 64, length: int = 6, orders: int = 2, layers: int = 2, dropout: float = 0.5) -> None:
         super().__init__()
-        self.dim = whole("dim", dim)
-        self.length = whole("length", length)
-        self.orders = whole("orders", orders, least=0)
-        self.layers = whole("layers", layers, least=0)
-        self.dropout = real("dropout", dropout, least=0)
+        self.dim = to_int("dim", dim)
+        self.length = to_int("length", length)
+        self.orders = to_int("orders", orders, least=0)
+        self.layers = to_int("layers", layers, least=0)
+        self.dropout = to_float("dropout", dropout, least=0)
         if self.dropout >= 1.0:
             raise SettingError(f"dropout is {dropout!r}; it must be at least 0 and below 1.")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank._util.checks import check_bool, whole
+from vitalrank._util.checks import check_bool, to_int
 from vitalrank._util.devices import resolve
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
@@ -44,7 +44,7 @@ class MF(TrainableModel, DotRecommender):
 
     def __init__(self, dim: int = 64, bias: bool = False) -> None:
         check_bool("bias", bias)
-        self.dim = whole("dim", dim)
+        self.dim = to_int("dim", dim)
         self.bias = bias
         self.constant_columns = int(self.bias)
         self.history = History()

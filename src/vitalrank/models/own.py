@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vitalrank._util.checks import whole
+from vitalrank._util.checks import to_int
 from vitalrank.engines.network import Network, device_of, eval_mode
 from vitalrank.errors import SettingError
 from vitalrank.history import History
@@ -78,7 +78,7 @@ class TorchRecommender(OwnModel, TorchModel):
         clip: float | None = 5.0,
     ) -> None:
         super().__init__()
-        self.length = whole("length", length, least=0)
+        self.length = to_int("length", length, least=0)
         self.clip = checked_clip(clip)
         self._vectors: Mapping[str, Array] | None = None
         if (encoder is None) != (item_table is None):

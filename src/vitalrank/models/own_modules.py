@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vitalrank._util.checks import check_positive, own
+from vitalrank._util.checks import check_positive, to_builtin_scalar
 from vitalrank.config import TrainConfig
 from vitalrank.engines.network import Network, device_of, modes_of, set_modes
 from vitalrank.engines.network_state import load_network, network_arrays
@@ -102,5 +102,5 @@ def first_and_last(count: int, network: nn.Module) -> Tensor:
 def checked_clip(clip: float | None) -> float | None:
     if clip is not None:
         check_positive("clip", clip)
-    clipped: float | None = own(clip)
+    clipped: float | None = to_builtin_scalar(clip)
     return clipped

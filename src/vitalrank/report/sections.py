@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
-from vitalrank._util.checks import parts_of
+from vitalrank._util.checks import parse_metric
 from vitalrank.analysis.embeddings import CLASSES
 from vitalrank.comparing.outcomes import Outcome
 from vitalrank.comparing.results import Results, Row
@@ -39,7 +39,7 @@ def metric_name(metric: str) -> str:
     >>> metric_name("ndcg@10"), metric_name("hit_rate@5")
     ('NDCG@10', 'Hit rate@5')
     """
-    name, length = parts_of(metric)
+    name, length = parse_metric(metric)
     written = name.upper() if name in ("ndcg", "map", "mrr", "f1") else name.replace("_", " ").capitalize()
     return f"{written}@{length}"
 

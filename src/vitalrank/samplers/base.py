@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from vitalrank._util.checks import whole_below
+from vitalrank._util.checks import to_int_below
 from vitalrank._util.threads import limited
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
@@ -140,11 +140,11 @@ class BoundSampler(ABC):
         threads: int | None,
         count: bool,
     ) -> None:
-        number = whole_below("seed", seed, 0, 2**64)
+        number = to_int_below("seed", seed, 0, 2**64)
         self.settings = settings
         self.train = train
         self.seed: Any = np.uint64(number)
-        self.threads = None if threads is None else whole_below("threads", threads, 1, 2**16)
+        self.threads = None if threads is None else to_int_below("threads", threads, 1, 2**16)
         self.pool = pool_of(train.n_items, allowed)
         self.seen = seen_by(train, self.pool)
         self.counts = Counts(train.n_items) if count else None
@@ -238,8 +238,8 @@ class BoundSampler(ABC):
     ) -> Batch:
         if users is None or positives is None:
             raise SettingError("a sampler needs users and positives, both (B,) internal ids.")
-        k = whole_below("k", k, 1, 2**24)
-        step = whole_below("step", step, 0, 2**32)
+        k = to_int_below("k", k, 1, 2**24)
+        step = to_int_below("step", step, 0, 2**32)
         who = arrays.ids(users, "users", self.train.n_users)
         what = arrays.ids(positives, "positives", self.train.n_items)
         if len(who) != len(what):

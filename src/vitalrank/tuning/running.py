@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from vitalrank._util.checks import whole
+from vitalrank._util.checks import to_int
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.samplers import Sampler
@@ -83,8 +83,8 @@ def tune(
     (4, ['beta'])
     """
     config = config or TrainConfig()
-    trials, workers = whole("trials", trials), whole("workers", workers)
-    seed = whole("seed", seed, least=0, most=2**32 - 1)  # Optuna takes no larger one
+    trials, workers = to_int("trials", trials), to_int("workers", workers)
+    seed = to_int("seed", seed, least=0, most=2**32 - 1)  # Optuna takes no larger one
     if len(valid) == 0:
         raise SettingError("the validation log is empty; hold out a larger share.")
     plan = plan_of(model, sampler, space, config, fixed)

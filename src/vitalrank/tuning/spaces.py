@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vitalrank._util.checks import own, to_builtin_scalars
+from vitalrank._util.checks import to_builtin_scalar, to_builtin_scalars
 from vitalrank.errors import SettingError
 
 
@@ -54,7 +54,7 @@ class Choice:
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", tuple(map(own, self.values)))
+        object.__setattr__(self, "values", tuple(map(to_builtin_scalar, self.values)))
         if not self.values or any(isinstance(value, (list, tuple, dict)) for value in self.values):
             raise SettingError(f"{self.values!r} is not a choice; give at least one number or word.")
         if len(set(map(repr, self.values))) < len(self.values):
