@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import re
 from html import unescape
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
+from mkdocs.utils import get_relative_url
+
+import vitalrank
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+PUBLIC_NAME = re.compile(r"^::: vr\.(\S+)$", re.MULTILINE)
+SHIM = "https://unpkg.com/iframe-worker/shim"
 NOTEBOOK_LINK = re.compile(r"(\]\([^)\s]*)\.ipynb\)")
 
 
@@ -24,13 +30,31 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Links to a notebook, which code hosts show, lead to its page here."""
-    return NOTEBOOK_LINK.sub(r"\1.md)", markdown)
+    """Links to a notebook, which code hosts show, lead to its page here; public names to where they are defined."""
+    return PUBLIC_NAME.sub(directive, NOTEBOOK_LINK.sub(r"\1.md)", markdown))
+
+
+def directive(found: re.Match[str]) -> str:
+    """What mkdocstrings reads: ``::: vr.MF`` becomes the module that defines it, headed by its public name."""
+    value: Any = vitalrank
+    for name in found[1].split("."):
+        value = getattr(value, name, None) or import_module(f"{value.__name__}.{name}")
+    lines = ["options:", f'  heading: "vr.{found[1]}"', f'  toc_label: "vr.{found[1]}"']
+    return "\n    ".join([f"::: {value.__module__}.{value.__qualname__}", *lines])
 
 
 def on_page_content(html: str, **_: Any) -> str:
     """Formulas as MathML, which browsers draw without help."""
     return FORMULA.sub(lambda found: mathml(unescape(found[2]).strip(), block=found[1] == "div"), html)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """The search of a page opened from disk needs a shim: ours is beside the pages, not on the network."""
+    return output.replace(SHIM, get_relative_url("scripts/iframe-worker.js", page.url))
+
+
+def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
+    return output_content.replace(SHIM, "scripts/iframe-worker.js")
 
 
 def mathml(latex: str, block: bool) -> str:

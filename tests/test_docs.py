@@ -118,5 +118,7 @@ def test_the_pages_build_without_a_warning(tmp_path):
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert "unpkg" not in (tmp_path / "404.html").read_text(encoding="utf-8")
+    assert "vr.VINS" in (tmp_path / "search/search_index.json").read_text(encoding="utf-8")
     assert "<math" in (tmp_path / "samplers/vins.html").read_text(encoding="utf-8")
     assert not re.search(r'(?:src|href)="https?://(?!arxiv)', (tmp_path / "index.html").read_text(encoding="utf-8"))
