@@ -56,7 +56,7 @@ def main() -> None:
     for name in SAMPLERS:
         bound = VARIANTS[name].bind(world.log)
         try:
-            bound.draw(bound._batch(bound.on("cpu"), *world.batch, 0, 1, None, None))
+            bound.draw(bound._request(bound.device_backend("cpu"), *world.batch, 0, 1, None, None))
         except RuntimeError:
             assert name == "aobpr-exact"  # it looks at a rank that was not drawn
     log = vr.datasets.synthetic(users=12, items=15, interactions=60, seed=0)

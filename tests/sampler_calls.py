@@ -59,7 +59,7 @@ def on_gpu(bound, queries, table, users, positives, step=0, k=1, rows=None) -> D
     """A call whose arrays lie on the GPU, or where Triton takes the CPU for one; its answer in NumPy."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton", minversion="3.6")  # older ones interpret less
-    batch = bound._batch(bound.on(GPU), queries, table, users, positives, step, k, rows, None)
+    batch = bound._request(bound.device_backend(GPU), queries, table, users, positives, step, k, rows, None)
     draw = bound.draw(batch)
     if bound.counts is not None:
         bound.counts.gather()

@@ -15,7 +15,7 @@ from sampler_calls import DRAWS, assert_follows, draw_many
 from sampler_cases import make_log
 from vitalrank.kernels import cpu
 from vitalrank.samplers import IRGAN, reject_sample
-from vitalrank.samplers.proposals import degree_weights, reject_law
+from vitalrank.samplers.proposals import degree_weights, reject_proposal
 
 # Item j was seen by the users 0 .. degree - 1; the last user has seen nothing.
 DEGREE = [8, 5, 5, 3, 2, 1, 1, 0]
@@ -99,7 +99,7 @@ def test_the_law_of_algorithm_1_by_enumerating_every_course():
 @pytest.mark.parametrize("shots", SHOTS)
 @pytest.mark.parametrize("pool", [list(ITEMS), [1, 3, 4, 6]])
 def test_the_kernel_knows_its_own_law(shots, beta, pool):
-    law = reject_law(degree_weights(LOG, beta), np.array(pool), shots)
+    law = reject_proposal(degree_weights(LOG, beta), np.array(pool), shots)
     bound = vr.VINS(beta=beta, shots=shots).bind(LOG, allowed=pool)
     for i in ITEMS:
         mass = cpu.proposal_mass(law, bound.seen, i)
@@ -110,7 +110,7 @@ def test_the_kernel_knows_its_own_law(shots, beta, pool):
 @pytest.mark.parametrize("shots", SHOTS)
 @pytest.mark.parametrize("i", [0, 3, 7])
 def test_reject_sampler(shots, i):
-    law = reject_law(degree_weights(LOG, 1.0), np.arange(len(DEGREE)), shots)
+    law = reject_proposal(degree_weights(LOG, 1.0), np.arange(len(DEGREE)), shots)
     picked = reject_sample(law, np.full(DRAWS, i), seed=5)
     assert_follows(picked, law_of(i, shots, beta=1.0))
 
@@ -176,7 +176,7 @@ def test_pooled_picks_follow_the_rank_law(sampler):
             law[sorted(pool, reverse=True)[r]] += chance
     draw = draw_many(sampler, LOG, BROAD, table=np.arange(8.0)[:, None], k=2)
     assert_follows(draw.ids, plain.normalised(law))
-    np.testing.assert_allclose(sampler.rank_law(), np.array(ranks) / sum(ranks))
+    np.testing.assert_allclose(sampler.rank_probabilities(), np.array(ranks) / sum(ranks))
 
 
 # ---------------------------------------------------------------- densities
@@ -248,7 +248,7 @@ def test_detailed_balance_of_the_transition_matrix(beta):
     n = len(weights)
     bound = vr.VINS(beta=beta, shots=None).bind(LOG)
     accepted = np.minimum(weights[None] / weights[:, None], 1)  # (i, j)
-    step = np.array([cpu.proposal_mass(bound.law, bound.seen, i) for i in range(n)])  # the kernel's
+    step = np.array([cpu.proposal_mass(bound.proposal, bound.seen, i) for i in range(n)])  # the kernel's
     P = step * accepted.sum(axis=1, keepdims=True) / n  # back to the chance of one proposal
     P[np.diag_indices(n)] += 1 - P.sum(axis=1)  # a rejected proposal stays
     np.testing.assert_allclose(P.sum(axis=1), 1)
@@ -263,7 +263,7 @@ def test_accepted_draws_alone_balance_another_law():
     """Without the stays, as VINS uses it, the chain balances ``pi_i * (chance to accept from i)`` and not ``pi``."""
     weights = np.array(pi(1.0))
     bound = vr.VINS(beta=1.0, shots=None).bind(LOG)
-    step = np.array([cpu.proposal_mass(bound.law, bound.seen, i) for i in ITEMS])
+    step = np.array([cpu.proposal_mass(bound.proposal, bound.seen, i) for i in ITEMS])
     accepted = np.minimum(weights[None] / weights[:, None], 1).sum(axis=1)
     flow = (weights * accepted)[:, None] * step
     np.testing.assert_allclose(flow, flow.T, rtol=1e-6)

@@ -11,7 +11,7 @@ from reference.proposing import proposal
 from sampler_calls import assert_reproduced
 from sampler_cases import make_world
 from vitalrank.samplers import SAMPLERS, reject_sample
-from vitalrank.samplers.proposals import reject_law
+from vitalrank.samplers.proposals import reject_proposal
 
 CASES = [
     ("uni", {}),
@@ -59,7 +59,7 @@ def test_the_rescue_of_users_who_have_seen_nearly_all(name, settings):
 def test_reject_sampler_alone_is_algorithm_1(shots):
     """So light a catalogue for so heavy a positive that all shots are often rejected, and the heaviest tie."""
     weights = [64.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 4.0, 4.0]
-    law = reject_law(np.array(weights, np.float32), np.arange(9), shots)
+    law = reject_proposal(np.array(weights, np.float32), np.arange(9), shots)
     positives = np.tile([0, 0, 1, 7], 300)
     draw, pool = reject_sample(law, positives, seed=6, step=2), range(9)
     drawings = {i: proposal(i, shots, weights, pool)[0] for i in set(positives.tolist())}

@@ -80,7 +80,7 @@ def test_what_is_renewed_stays_where_it_is(name, built):
     first = np.atleast_1d(getattr(bound, built)[0])
     before = first.copy()
     bound.reset()
-    bound.renew(backend_of(WORLD.table), FLIPPED.table, 1, len(WORLD.users))
+    bound.refresh(backend_of(WORLD.table), FLIPPED.table, 1, len(WORLD.users))
     assert np.shares_memory(first, getattr(bound, built)[0])
     assert (first != before).any()
     fresh = call(name, "numpy", FLIPPED, VARIANTS[name].bind(WORLD.log), step=1)

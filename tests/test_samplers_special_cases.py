@@ -43,7 +43,7 @@ def test_lfm_w_is_vins_with_beta_0_and_harmonic_weights_draw_for_draw(shots, mar
 def laws(beta: float) -> tuple[np.ndarray, np.ndarray]:
     """VINS(kappa=1, shots=None) given each positive item, (i, j), and POP's law, (j,); for who has seen nothing."""
     bound = vr.VINS(beta=beta, kappa=1, shots=None).bind(WORLD.log)
-    given = np.array([cpu.proposal_mass(bound.law, bound.seen, i) for i in range(WORLD.log.n_items)])
+    given = np.array([cpu.proposal_mass(bound.proposal, bound.seen, i) for i in range(WORLD.log.n_items)])
     pi = np.maximum(WORLD.log.item_degree, 1.0) ** beta
     return given, pi / pi.sum()
 

@@ -21,9 +21,8 @@ from vitalrank.kernels.cpu.training.permutation import Order, shuffled_order
 from vitalrank.kernels.cpu.training.step import Scratch, Tables, new_scratch, take_step
 from vitalrank.losses import find_loss
 from vitalrank.samplers.adapter import as_bound
-from vitalrank.samplers.backends import Arrays
-from vitalrank.samplers.base import Batch as Asked
-from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.backends import ArrayBackend
+from vitalrank.samplers.base import BoundSampler, SampleRequest
 
 Array = NDArray[Any]
 _DEVIATION = 0.01
@@ -45,7 +44,7 @@ class CpuEngine(HostEngine):
         self.step = 0
         self._train = train
         self._sampler = as_bound(sampler, train, config.seed)
-        self._arrays = Arrays()
+        self._backend = ArrayBackend()
         self._config = config
         self._loss = find_loss(config.loss)
         self._rule = step_config_of(config, self._sampler, bias)
@@ -117,11 +116,19 @@ class CpuEngine(HostEngine):
         k = self._config.negatives
         if not isinstance(self._sampler, BoundSampler):
             return self._sampler(batch.queries, self.items, batch.users, batch.positives, step=self.step, k=k)
-        counter = self._arrays.counter(self._sampler.seed, self.step, self._buffers.rows[: len(batch.users)])
-        asked = Asked(
-            self._arrays, batch.users, batch.positives, counter, self.step, k, batch.queries, self.items, density=False
+        counter = self._backend.counter(self._sampler.seed, self.step, self._buffers.rows[: len(batch.users)])
+        request = SampleRequest(
+            self._backend,
+            batch.users,
+            batch.positives,
+            counter,
+            self.step,
+            k,
+            batch.queries,
+            self.items,
+            with_log_q=False,
         )
-        return self._sampler.draw(asked)
+        return self._sampler.draw(request)
 
 
 def _copy(given: Mapping[str, Array], into: Mapping[str, Array]) -> None:

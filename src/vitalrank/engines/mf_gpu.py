@@ -27,8 +27,7 @@ from vitalrank.kernels.gpu.training.stats import Felt, totals_of
 from vitalrank.kernels.gpu.training.step import take_step
 from vitalrank.losses import find_loss
 from vitalrank.samplers.adapter import as_bound
-from vitalrank.samplers.base import Batch as Asked
-from vitalrank.samplers.base import BoundSampler, Draw
+from vitalrank.samplers.base import BoundSampler, Draw, SampleRequest
 
 Array = NDArray[Any]
 _GRAPH_STEPS = 64  # of one captured graph: long enough to hide its launch, short enough to capture quickly
@@ -170,7 +169,7 @@ class GpuEngine(Engine):
         """Let the sampler build what a replayed step only reads; each graph is one step long then."""
         if self._sampler.needs_refresh:
             draws = self._stride * self._config.negatives
-            self._sampler.renew(self._sampler.on(self._device), self.items, step, draws)
+            self._sampler.refresh(self._sampler.device_backend(self._device), self.items, step, draws)
 
     def _can_capture(self) -> bool:
         """A first step has compiled the kernels."""
@@ -206,11 +205,11 @@ class GpuEngine(Engine):
             return batch, self._foreign_draw(batch, step)
         number = self._now.steps[offset : offset + 1]
         counter: Counter = self._counter._replace(step=number, rows=self._counter.rows[:size])
-        asked = Asked(
-            self._sampler.on(self._device), batch.users, batch.positives, counter, step, self._config.negatives,
-            batch.queries, self.items, density=False,
+        request = SampleRequest(
+            self._sampler.device_backend(self._device), batch.users, batch.positives, counter, step,
+            self._config.negatives, batch.queries, self.items, with_log_q=False,
         )  # fmt: skip
-        return batch, self._sampler.draw(asked)
+        return batch, self._sampler.draw(request)
 
     def _foreign_draw(self, batch: Batch, step: int) -> Draw:
         """What a sampler of the caller's own draws, as the kernels read it."""

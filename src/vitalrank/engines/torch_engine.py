@@ -29,8 +29,7 @@ from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
 from vitalrank.losses import VANISHED, find_loss
 from vitalrank.models.networks import Dropout
 from vitalrank.samplers.adapter import as_bound
-from vitalrank.samplers.base import Batch as Asked
-from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.base import BoundSampler, SampleRequest
 
 Array = NDArray[Any]
 _READ_EVERY = {"cpu": 1, "cuda": 50}  # steps between two looks at the sums, for each of which the host waits
@@ -191,18 +190,18 @@ class TorchEngine(Engine):
             return self._sampler(users=users, positives=positives, step=self.step, k=k, **asked)
         counter = self._counter._replace(rows=self._counter.rows[: len(users)])
         vectors = asked.get("queries"), asked.get("item_table")
-        arrays = self._sampler.on(str(self._device))
-        batch = Asked(
-            arrays,
+        backend = self._sampler.device_backend(str(self._device))
+        request = SampleRequest(
+            backend,
             users.int(),
             positives.int(),
             counter,
             self.step,
             k,
             *vectors,
-            density=self._sampler.differentiable_weights,
+            with_log_q=self._sampler.differentiable_weights,
         )
-        return self._sampler.draw(batch)
+        return self._sampler.draw(request)
 
     def _weights(self, draw: Any, negatives: Tensor) -> Tensor:
         """The sampler's weights; computed again where the gradient is to flow through them."""  # (B, k)

@@ -7,8 +7,8 @@ from vitalrank.samplers.counting import Counts
 from vitalrank.samplers.pooled import CML, DNS, LFMD
 from vitalrank.samplers.ranked import AOBPR
 from vitalrank.samplers.rejecting import LFMW, VINS, reject_sample
+from vitalrank.samplers.softmax_weighted import PRIS, SA
 from vitalrank.samplers.static import Popularity, Uniform
-from vitalrank.samplers.weighted import PRIS, SA
 
 # Names on the command line, in the paper's order.
 SAMPLERS: dict[str, type[Sampler]] = {

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitalrank._util.checks import check_positive, to_builtin_scalars
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
-from vitalrank.samplers.whole_pool import drawn_of_all, scored_blocks
+from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.full_scores import full_scan_weights, score_blocks
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,22 @@ class IRGAN(Sampler):
         check_positive("temperature", self.temperature)
 
     def _bound(self) -> type[BoundSampler]:
-        return BoundProposed
+        return BoundGenerator
 
 
-class BoundProposed(BoundSampler):
+class BoundGenerator(BoundSampler):
     """Exact draws from a softmax over the whole pool, a block of rows at a time."""
 
-    def _draw(self, batch: Batch) -> Draw:
-        arrays = batch.arrays
-        ids = arrays.full((len(batch), batch.k), -1, np.int64)
-        log_q = arrays.full(tuple(ids.shape), 0.0, np.float32)
-        temperature, pool, seen = self.settings.temperature, arrays.hold(self.pool), arrays.hold(self.seen)
-        for part, counter, scores in scored_blocks(batch, self.pool):
-            users = batch.users[part]
-            arrays.kernels.draw_softmax(scores, temperature, pool, seen, counter, users, ids[part], log_q[part])
-        return Draw(ids, *drawn_of_all(batch, self.pool, ids), log_q)
+    def _draw(self, request: SampleRequest) -> Draw:
+        backend = request.backend
+        ids = backend.full((len(request), request.k), -1, np.int64)
+        log_q = backend.full(tuple(ids.shape), 0.0, np.float32)
+        temperature, pool, seen = (
+            self.settings.temperature,
+            backend.cached_to_device(self.pool),
+            backend.cached_to_device(self.seen),
+        )
+        for part, counter, scores in score_blocks(request, self.pool):
+            users = request.users[part]
+            backend.kernels.draw_softmax(scores, temperature, pool, seen, counter, users, ids[part], log_q[part])
+        return Draw(ids, *full_scan_weights(request, self.pool, ids), log_q)

@@ -15,7 +15,7 @@ from vitalrank._util.threads import limited
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.proposals import Proposal
-from vitalrank.samplers.backends import Arrays, backend_of
+from vitalrank.samplers.backends import ArrayBackend, backend_of
 from vitalrank.samplers.counting import Counts
 from vitalrank.samplers.proposals import pool_of, seen_by
 
@@ -36,7 +36,7 @@ class Draw:
     tries
         Candidates looked at for each positive, (B,) int32: K of Algorithm 2 where the sampler draws until.
     log_q
-        Log of the probability with which each id was proposed, (B, k) float32, if the law has a density.
+        Log of the probability with which each id was proposed, (B, k) float32, if the proposal has a density.
     violated
         Whether each of the k negatives came within the margin, (B,) bool, if the sampler has a margin.
     """
@@ -49,10 +49,10 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Batch:
+class SampleRequest:
     """One call, checked and turned into the kernels' arrays: NumPy's, or tensors of a GPU."""
 
-    arrays: Arrays
+    backend: ArrayBackend
     users: Any  # (B,) int32
     positives: Any  # (B,) int32
     counter: Any
@@ -61,7 +61,7 @@ class Batch:
     queries: Any = None  # (B, d) float32
     table: Any = None  # (n, d) float32
     scorer: Scorer | None = None
-    density: bool = True  # whether log_q is wanted
+    with_log_q: bool = True  # whether log_q is wanted
 
     def __len__(self) -> int:
         return len(self.users)
@@ -81,8 +81,8 @@ class Batch:
         """Scores of candidates (R, C) of some rows of the batch (default: all), by scorer or dot product."""
         if self.scorer is not None:
             return np.asarray(self.scorer(np.arange(len(self)) if rows is None else rows, ids))
-        scores = self.arrays.empty(tuple(ids.shape), np.float32)
-        self.arrays.kernels.score(self.queries if rows is None else self.queries[rows], self.table, ids, scores)
+        scores = self.backend.empty(tuple(ids.shape), np.float32)
+        self.backend.kernels.score(self.queries if rows is None else self.queries[rows], self.table, ids, scores)
         return scores
 
 
@@ -104,7 +104,7 @@ class Sampler(ABC):
         Parameters
         ----------
         train
-            The log whose pairs are never drawn and whose degrees make the law.
+            The log whose pairs are never drawn and whose degrees make the proposal.
         seed
             Key of the random generator. A draw depends on it, the step and the row, not on threads or history.
         allowed
@@ -126,7 +126,7 @@ class BoundSampler(ABC):
     needs_scores = True
     has_margin = False  # whether a draw says which rows came within a margin
     graph_capturable = True  # whether every call does the same work, so that it can be captured once and replayed
-    needs_refresh = False  # whether it builds something from the item table now and then, by ``renew``
+    needs_refresh = False  # whether it builds something from the item table now and then, by ``refresh``
     differentiable_weights = (
         False  # whether the weights are the softmax of ``logits`` and the gradient goes through them
     )
@@ -148,7 +148,7 @@ class BoundSampler(ABC):
         self.pool = pool_of(train.n_items, allowed)
         self.seen = seen_by(train, self.pool)
         self.counts = Counts(train.n_items) if count else None
-        self._placed: dict[str, Arrays] = {}
+        self._device_backends: dict[str, ArrayBackend] = {}
 
     def __repr__(self) -> str:
         return f"{self.settings!r} on {self.train.n_users:,} users, {len(self.pool):,} of {self.train.n_items:,} items"
@@ -157,7 +157,7 @@ class BoundSampler(ABC):
         """Forget what was built from earlier tables (sorted factors, clusters): called at the start of an epoch."""
         return
 
-    def renew(self, arrays: Arrays, table: Any, step: int, draws: int) -> None:
+    def refresh(self, backend: ArrayBackend, table: Any, step: int, draws: int) -> None:
         """Build it again if it is too old by now, with so many draws a step; ``draw`` calls this, a replay cannot."""
         return
 
@@ -195,38 +195,38 @@ class BoundSampler(ABC):
         score
             ``fn(rows (R,), ids (R, C)) -> (R, C)`` in place of the dot product; ``rows`` are positions in the batch.
         """
-        arrays = backend_of(queries, item_table, users, positives)
-        if arrays.device != "cpu" and score is None:
-            arrays = self.on(arrays.device)
-        batch = self._batch(arrays, queries, item_table, users, positives, step, k, rows, score)
-        given: Draw = arrays.give(self.draw(batch))
+        backend = backend_of(queries, item_table, users, positives)
+        if backend.device != "cpu" and score is None:
+            backend = self.device_backend(backend.device)
+        request = self._request(backend, queries, item_table, users, positives, step, k, rows, score)
+        given: Draw = backend.to_caller(self.draw(request))
         if self.counts is not None:
             self.counts.gather()
         return given
 
-    def draw(self, batch: Batch) -> Draw:
+    def draw(self, request: SampleRequest) -> Draw:
         """Pick negatives for a batch that is checked already."""
         with limited(self.threads):
-            if self.needs_refresh and batch.has_vectors:
-                self.renew(batch.arrays, batch.table, batch.step, len(batch) * batch.k)
-            draw = self._draw(batch)
+            if self.needs_refresh and request.has_vectors:
+                self.refresh(request.backend, request.table, request.step, len(request) * request.k)
+            draw = self._draw(request)
         if self.counts is not None:
-            self.counts.on(batch.arrays).add(batch.positives, draw)
+            self.counts.on(request.backend).add(request.positives, draw)
         return draw
 
-    def on(self, device: str) -> Arrays:
-        """The arrays of a device, with what this sampler holds there."""
-        if device not in self._placed:
+    def device_backend(self, device: str) -> ArrayBackend:
+        """The array backend of a device, with what this sampler caches there."""
+        if device not in self._device_backends:
             import torch
 
             from vitalrank.samplers.cuda_backend import CudaBackend
 
-            self._placed[device] = CudaBackend(torch.device(device))
-        return self._placed[device]
+            self._device_backends[device] = CudaBackend(torch.device(device))
+        return self._device_backends[device]
 
-    def _batch(
+    def _request(
         self,
-        arrays: Arrays,
+        backend: ArrayBackend,
         queries: Any,
         item_table: Any,
         users: Any,
@@ -235,36 +235,38 @@ class BoundSampler(ABC):
         k: int,
         rows: Any,
         score: Scorer | None,
-    ) -> Batch:
+    ) -> SampleRequest:
         if users is None or positives is None:
             raise SettingError("a sampler needs users and positives, both (B,) internal ids.")
         k = to_int_below("k", k, 1, 2**24)
         step = to_int_below("step", step, 0, 2**32)
-        who = arrays.ids(users, "users", self.train.n_users)
-        what = arrays.ids(positives, "positives", self.train.n_items)
+        who = backend.check_ids(users, "users", self.train.n_users)
+        what = backend.check_ids(positives, "positives", self.train.n_items)
         if len(who) != len(what):
             raise SettingError(f"{len(who)} users but {len(what)} positives: give arrays of one length.")
-        numbers = arrays.numbers(len(who)) if rows is None else arrays.rows(rows)
+        numbers = backend.row_numbers(len(who)) if rows is None else backend.check_rows(rows)
         if len(numbers) != len(who):
             raise SettingError(f"{len(numbers)} rows but {len(who)} users: give arrays of one length.")
-        table = None if item_table is None else arrays.vectors(item_table, "item_table", self.train.n_items)
-        asked = None if queries is None else arrays.vectors(queries, "queries", len(who))
+        table = None if item_table is None else backend.check_vectors(item_table, "item_table", self.train.n_items)
+        asked = None if queries is None else backend.check_vectors(queries, "queries", len(who))
         if score is None and self.needs_scores and (table is None or asked is None):
             raise SettingError(f"{self.settings!r} scores candidates: give queries and item_table, or score=.")
         if table is not None and asked is not None and table.shape[1] != asked.shape[1]:
             raise SettingError(f"queries are {asked.shape[1]} wide but item_table {table.shape[1]}; they must agree.")
-        scorer = None if score is None else arrays.scorer(score)
-        counter = arrays.counter(self.seed, step, numbers)
-        return Batch(arrays, who, what, counter, step, k, asked, table, scorer)
+        scorer = None if score is None else backend.wrap_scorer(score)
+        counter = backend.counter(self.seed, step, numbers)
+        return SampleRequest(backend, who, what, counter, step, k, asked, table, scorer)
 
     @abstractmethod
-    def _draw(self, batch: Batch) -> Draw: ...
+    def _draw(self, request: SampleRequest) -> Draw: ...
 
-    def _candidates(self, law: Proposal, batch: Batch, count: int) -> Any:
+    def _candidates(self, proposal: Proposal, request: SampleRequest, count: int) -> Any:
         """``count`` open candidates for each of the k negatives of each row."""  # (B, k, count)
-        arrays = batch.arrays
-        ids = arrays.empty((len(batch), batch.k, count), np.int64)
-        turns = arrays.full((len(batch), batch.k), 0, np.int64)
-        law, seen = arrays.hold(law), arrays.hold(self.seen)
-        arrays.kernels.draw_candidates(law, seen, batch.counter, batch.users, batch.positives, 0, turns, ids)
+        backend = request.backend
+        ids = backend.empty((len(request), request.k, count), np.int64)
+        turns = backend.full((len(request), request.k), 0, np.int64)
+        proposal, seen = backend.cached_to_device(proposal), backend.cached_to_device(self.seen)
+        backend.kernels.draw_candidates(
+            proposal, seen, request.counter, request.users, request.positives, 0, turns, ids
+        )
         return ids

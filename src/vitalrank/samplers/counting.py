@@ -42,15 +42,15 @@ class Counts:
         self.negative = np.zeros(self.items, np.int64)
         self.rows = self.tries = self.tries_squared = self.exhausted = self.skipped = 0
 
-    def on(self, arrays: Any) -> Any:
+    def on(self, backend: Any) -> Any:
         """Where to count draws that lie in these arrays; what is counted on a GPU shows after ``gather``."""
-        if arrays.xp is np:
+        if backend.xp is np:
             return self
-        if arrays.device not in self._waiting:
+        if backend.device not in self._waiting:
             from vitalrank.samplers.cuda_backend import DeviceCounts
 
-            self._waiting[arrays.device] = DeviceCounts(self.items, arrays.device)
-        return self._waiting[arrays.device]
+            self._waiting[backend.device] = DeviceCounts(self.items, backend.device)
+        return self._waiting[backend.device]
 
     def gather(self) -> None:
         """Take in what was counted on other devices."""

@@ -11,9 +11,9 @@ from torch import Tensor
 from vitalrank.errors import SettingError
 from vitalrank.kernels import gpu
 from vitalrank.kernels.proposals import Proposal, Seen
-from vitalrank.samplers.backends import Arrays
+from vitalrank.samplers.backends import ArrayBackend
 
-_KINDS: dict[type[Any], torch.dtype] = {
+_DTYPES: dict[type[Any], torch.dtype] = {
     np.int64: torch.int64,
     np.int32: torch.int32,
     np.float64: torch.float64,
@@ -22,7 +22,7 @@ _KINDS: dict[type[Any], torch.dtype] = {
 }
 
 
-class CudaBackend(Arrays):
+class CudaBackend(ArrayBackend):
     """What a sampler needs of arrays on one device; what it holds there is copied once.
 
     Parameters
@@ -37,39 +37,39 @@ class CudaBackend(Arrays):
     def __init__(self, device: torch.device) -> None:
         self.device = str(device)
         self._device = device
-        self._held: dict[int, tuple[Any, Any]] = {}  # by id; the value itself is kept, so that the id stays its own
+        self._cache: dict[int, tuple[Any, Any]] = {}  # by id; the value itself is kept, so that the id stays its own
 
-    def plain(self, value: Any) -> Tensor:
+    def as_array(self, value: Any) -> Tensor:
         return torch.as_tensor(value, device=self._device).detach()
 
-    def full(self, shape: tuple[int, ...], value: Any, kind: type[Any]) -> Tensor:
-        return torch.full(shape, value, dtype=_KINDS[kind], device=self._device)
+    def full(self, shape: tuple[int, ...], value: Any, dtype: type[Any]) -> Tensor:
+        return torch.full(shape, value, dtype=_DTYPES[dtype], device=self._device)
 
-    def empty(self, shape: tuple[int, ...], kind: type[Any]) -> Tensor:
-        return torch.empty(shape, dtype=_KINDS[kind], device=self._device)
+    def empty(self, shape: tuple[int, ...], dtype: type[Any]) -> Tensor:
+        return torch.empty(shape, dtype=_DTYPES[dtype], device=self._device)
 
-    def drawn(self, ids: Tensor, each: int) -> tuple[Tensor, Tensor]:
+    def unit_weights(self, ids: Tensor, each: int) -> tuple[Tensor, Tensor]:
         weights, tries = self.empty(tuple(ids.shape), np.float32), self.empty((len(ids),), np.int32)
         gpu.tell_drawn(ids.contiguous(), each, weights, tries)
         return weights, tries
 
-    def cast(self, array: Tensor, kind: type[Any]) -> Tensor:
-        return array.to(_KINDS[kind])
+    def cast(self, array: Tensor, dtype: type[Any]) -> Tensor:
+        return array.to(_DTYPES[dtype])
 
-    def take(self, table: Tensor, places: Tensor) -> Tensor:
+    def gather(self, table: Tensor, places: Tensor) -> Tensor:
         values = torch.empty(places.shape, dtype=table.dtype, device=self._device)
         gpu.take(table, places.contiguous(), values)
         return values
 
-    def ascending(self, rows: Tensor) -> Tensor:
+    def argsort_rows(self, rows: Tensor) -> Tensor:
         return torch.argsort(rows.contiguous(), dim=1, stable=True)
 
-    def hold(self, value: Any) -> Any:
-        if id(value) not in self._held:
-            self._held[id(value)] = value, self.place(value)
-        return self._held[id(value)][1]
+    def cached_to_device(self, value: Any) -> Any:
+        if id(value) not in self._cache:
+            self._cache[id(value)] = value, self.to_device(value)
+        return self._cache[id(value)][1]
 
-    def place(self, value: Any) -> Any:
+    def to_device(self, value: Any) -> Any:
         if isinstance(value, Proposal):
             return gpu.place_law(value, self._device)
         if isinstance(value, Seen):
@@ -79,18 +79,18 @@ class CudaBackend(Arrays):
     def counter(self, seed: Any, step: int, rows: Tensor) -> gpu.Counter:
         return gpu.new_counter(int(seed), step, rows)
 
-    def numbers(self, count: int) -> Tensor:
+    def row_numbers(self, count: int) -> Tensor:
         return torch.arange(count, dtype=torch.int32, device=self._device)
 
-    def rows(self, value: Any) -> Tensor:
+    def check_rows(self, value: Any) -> Tensor:
         wide = self._checked(value, "rows", 2**32)
         return torch.where(wide >= 2**31, wide - 2**32, wide).to(torch.int32)  # the same bits
 
-    def ids(self, value: Any, name: str, limit: int, kind: type[Any] = np.int32) -> Tensor:
-        return self._checked(value, name, limit).to(_KINDS[kind]).contiguous()
+    def check_ids(self, value: Any, name: str, limit: int, dtype: type[Any] = np.int32) -> Tensor:
+        return self._checked(value, name, limit).to(_DTYPES[dtype]).contiguous()
 
     def _checked(self, value: Any, name: str, limit: int) -> Tensor:
-        tensor = self.plain(value)
+        tensor = self.as_array(value)
         whole = not (tensor.is_floating_point() or tensor.dtype == torch.bool)
         if tensor.ndim != 1 or (tensor.numel() and not whole):
             raise SettingError(
@@ -102,8 +102,8 @@ class CudaBackend(Arrays):
                 raise SettingError(f"{name} holds {low} to {high}; internal ids are 0 to {limit - 1}.")
         return tensor.to(torch.int64)
 
-    def vectors(self, value: Any, name: str, rows: int) -> Tensor:
-        tensor = self.plain(value)
+    def check_vectors(self, value: Any, name: str, rows: int) -> Tensor:
+        tensor = self.as_array(value)
         if tensor.ndim != 2 or tensor.shape[0] != rows:
             raise SettingError(f"{name} has shape {tuple(tensor.shape)}; it must be ({rows}, d).")
         return tensor.to(torch.float32).contiguous()

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_count, check_positive, to_builtin_scalars
 from vitalrank.errors import SettingError
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
-from vitalrank.samplers.proposals import uniform_law
+from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.proposals import uniform_proposal
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class DNS(Sampler):
         if self.top > self.candidates:
             raise SettingError(f"top is {self.top}; it must be at most candidates, which is {self.candidates}.")
 
-    def rank_law(self) -> NDArray[np.float64]:
+    def rank_probabilities(self) -> NDArray[np.float64]:
         """Probability of each rank of the pool, best first."""
         return np.full(self.top, 1.0 / self.top)
 
     def _bound(self) -> type[BoundSampler]:
-        return BoundPooled
+        return BoundPool
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class LFMD(Sampler):
     Examples
     --------
     >>> import vitalrank as vr
-    >>> vr.LFMD(candidates=10, rho=0.3).rank_law()[:4].round(3).tolist()
+    >>> vr.LFMD(candidates=10, rho=0.3).rank_probabilities()[:4].round(3).tolist()
     [0.294, 0.211, 0.151, 0.108]
     """
 
@@ -89,39 +89,39 @@ class LFMD(Sampler):
         check_count("candidates", self.candidates)
         check_positive("rho", self.rho)
 
-    def rank_law(self) -> NDArray[np.float64]:
+    def rank_probabilities(self) -> NDArray[np.float64]:
         """Probability of each rank of the pool, best first."""
         law = np.exp(-np.arange(self.candidates) / (self.candidates * self.rho))
         return np.asarray(law / law.sum())
 
     def _bound(self) -> type[BoundSampler]:
-        return BoundPooled
+        return BoundPool
 
 
-class BoundPooled(BoundSampler):
+class BoundPool(BoundSampler):
     """A pool of uniform draws for each negative, one of them picked by its rank."""
 
     def __init__(self, settings: Any, *args: Any) -> None:
         super().__init__(settings, *args)
-        self.law = uniform_law(self.train, self.pool)
-        self._cumulative = np.cumsum(settings.rank_law())
+        self.proposal = uniform_proposal(self.train, self.pool)
+        self._cumulative = np.cumsum(settings.rank_probabilities())
         self._cumulative[-1] = 1.0  # so that rounding never reaches past the last rank
 
-    def _pool(self, batch: Batch) -> tuple[Any, Any]:
+    def _pool(self, request: SampleRequest) -> tuple[Any, Any]:
         """Candidates and their scores."""  # (B, k, C) each
-        ids = self._candidates(self.law, batch, self.settings.candidates)
-        return ids, batch.score(ids.reshape(len(batch), batch.k * self.settings.candidates)).reshape(ids.shape)
+        ids = self._candidates(self.proposal, request, self.settings.candidates)
+        return ids, request.score(ids.reshape(len(request), request.k * self.settings.candidates)).reshape(ids.shape)
 
-    def _draw(self, batch: Batch) -> Draw:
-        pool, scores = self._pool(batch)
-        ids = self._pick(batch, pool, scores)
-        return Draw(ids, *batch.arrays.drawn(ids, self.settings.candidates))
+    def _draw(self, request: SampleRequest) -> Draw:
+        pool, scores = self._pool(request)
+        ids = self._pick(request, pool, scores)
+        return Draw(ids, *request.backend.unit_weights(ids, self.settings.candidates))
 
-    def _pick(self, batch: Batch, pool: Any, scores: Any) -> Any:
+    def _pick(self, request: SampleRequest, pool: Any, scores: Any) -> Any:
         """One candidate of each pool, by its rank."""  # (B, k)
-        arrays = batch.arrays
-        ids = arrays.empty(tuple(pool.shape[:2]), np.int64)
-        arrays.kernels.pick_by_rank(scores, pool, arrays.hold(self._cumulative), batch.counter, ids)
+        backend = request.backend
+        ids = backend.empty(tuple(pool.shape[:2]), np.int64)
+        backend.kernels.pick_by_rank(scores, pool, backend.cached_to_device(self._cumulative), request.counter, ids)
         return ids
 
 
@@ -159,25 +159,25 @@ class CML(Sampler):
         check_count("candidates", self.candidates)
         check_positive("margin", self.margin)
 
-    def rank_law(self) -> NDArray[np.float64]:
+    def rank_probabilities(self) -> NDArray[np.float64]:
         """The nearest, always."""
         return np.ones(1)
 
     def _bound(self) -> type[BoundSampler]:
-        return BoundHardest
+        return BoundRankWeightedPool
 
 
-class BoundHardest(BoundPooled):
+class BoundRankWeightedPool(BoundPool):
     """The hardest of a pool, weighted by how much of the pool comes within the margin."""
 
     has_margin = True
 
-    def _draw(self, batch: Batch) -> Draw:
-        arrays = batch.arrays
-        pool, scores = self._pool(batch)
-        bar = batch.score(arrays.cast(batch.positives[:, None], np.int64)) - self.settings.margin / 2  # (B, 1)
-        impostors = arrays.cast((scores > bar[:, :, None]).sum(2), np.float64)  # (B, k)
-        ids = self._pick(batch, pool, scores)
-        drawn, tries = arrays.drawn(ids, self.settings.candidates)
-        weights = arrays.xp.log1p(len(self.pool) * impostors / self.settings.candidates) * drawn
-        return Draw(ids, arrays.cast(weights, np.float32), tries, violated=(impostors > 0).all(1))
+    def _draw(self, request: SampleRequest) -> Draw:
+        backend = request.backend
+        pool, scores = self._pool(request)
+        bar = request.score(backend.cast(request.positives[:, None], np.int64)) - self.settings.margin / 2  # (B, 1)
+        impostors = backend.cast((scores > bar[:, :, None]).sum(2), np.float64)  # (B, k)
+        ids = self._pick(request, pool, scores)
+        drawn, tries = backend.unit_weights(ids, self.settings.candidates)
+        weights = backend.xp.log1p(len(self.pool) * impostors / self.settings.candidates) * drawn
+        return Draw(ids, backend.cast(weights, np.float32), tries, violated=(impostors > 0).all(1))

@@ -35,7 +35,7 @@ def degree_weights(train: Interactions, beta: float) -> NDArray[np.float32]:
     return np.power(np.maximum(train.item_degree, 1).astype(np.float64), beta).astype(np.float32)
 
 
-def _law(
+def _proposal(
     pool: NDArray[np.int64],
     weights: NDArray[np.float32],
     first_class: NDArray[np.int32] | None = None,
@@ -71,22 +71,22 @@ def _law(
     )
 
 
-def uniform_law(train: Interactions, pool: NDArray[np.int64]) -> Proposal:
+def uniform_proposal(train: Interactions, pool: NDArray[np.int64]) -> Proposal:
     """Every item of the pool alike."""
-    return _law(pool, np.ones(train.n_items, np.float32))
+    return _proposal(pool, np.ones(train.n_items, np.float32))
 
 
-def weighted_law(weights: NDArray[np.float32], pool: NDArray[np.int64]) -> Proposal:
+def weighted_proposal(weights: NDArray[np.float32], pool: NDArray[np.int64]) -> Proposal:
     """Each item by its weight, whatever the positive."""
     n = len(weights)
     if np.all(weights == 1.0):
-        return _law(pool, weights)
-    return _law(pool, weights, first_class=np.zeros(n, np.int32), level=np.ones(n, np.float32))
+        return _proposal(pool, weights)
+    return _proposal(pool, weights, first_class=np.zeros(n, np.int32), level=np.ones(n, np.float32))
 
 
-def reject_law(weights: NDArray[np.float32], pool: NDArray[np.int64], shots: int | None) -> Proposal:
+def reject_proposal(weights: NDArray[np.float32], pool: NDArray[np.int64], shots: int | None) -> Proposal:
     """Algorithm 1 with so many shots, or its exact limit for ``shots=None``."""
-    return _law(pool, weights, shots=0 if shots is None else shots)
+    return _proposal(pool, weights, shots=0 if shots is None else shots)
 
 
 def seen_by(train: Interactions, pool: NDArray[np.int64]) -> Seen:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from vitalrank._util.checks import check_bool, check_count, check_positive, to_builtin_scalars
 from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
-from vitalrank.samplers.backends import Arrays
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
+from vitalrank.samplers.backends import ArrayBackend
+from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.full_scores import full_scan_weights, score_blocks
 from vitalrank.samplers.refreshing import RefreshedByEpoch, copy_in_place
-from vitalrank.samplers.whole_pool import drawn_of_all, scored_blocks
 
 
 @dataclass(frozen=True)
@@ -62,29 +62,29 @@ class AOBPR(Sampler):
             raise SettingError(f"refresh is {self.refresh}, but exact=True sorts no factors; leave out one of them.")
 
     def _bound(self) -> type[BoundSampler]:
-        return BoundExactRank if self.exact else BoundRanked
+        return BoundExactRank if self.exact else BoundFactorRank
 
 
 class BoundExactRank(BoundSampler):
     """Ranks by the full scores of the user's open items."""
 
-    graph_capturable = False  # all scores of a batch, block by block, are too much to hold ready for a replay
+    graph_capturable = False  # all scores of a request, block by block, are too much to hold ready for a replay
 
     @property
     def scale(self) -> float:
         """``rho n``, the expected rank."""
         return float(self.settings.rho * max(len(self.pool), 1))
 
-    def _draw(self, batch: Batch) -> Draw:
-        arrays = batch.arrays
-        ids = arrays.full((len(batch), batch.k), -1, np.int64)
-        pool, seen = arrays.hold(self.pool), arrays.hold(self.seen)
-        for part, counter, scores in scored_blocks(batch, self.pool):
-            arrays.kernels.pick_open_rank(scores, pool, self.scale, seen, counter, batch.users[part], ids[part])
-        return Draw(ids, *drawn_of_all(batch, self.pool, ids))
+    def _draw(self, request: SampleRequest) -> Draw:
+        backend = request.backend
+        ids = backend.full((len(request), request.k), -1, np.int64)
+        pool, seen = backend.cached_to_device(self.pool), backend.cached_to_device(self.seen)
+        for part, counter, scores in score_blocks(request, self.pool):
+            backend.kernels.pick_open_rank(scores, pool, self.scale, seen, counter, request.users[part], ids[part])
+        return Draw(ids, *full_scan_weights(request, self.pool, ids))
 
 
-class BoundRanked(RefreshedByEpoch, BoundExactRank):
+class BoundFactorRank(RefreshedByEpoch, BoundExactRank):
     """Ranks along single factors, from a sorting that is renewed now and then; a scorer alone is ranked in full."""
 
     graph_capturable = True
@@ -94,27 +94,27 @@ class BoundRanked(RefreshedByEpoch, BoundExactRank):
         self._order: Any = np.zeros((0, 0), np.int32)  # (d, m)
         self._spread: Any = np.zeros(0)  # (d,)
 
-    def _draw(self, batch: Batch) -> Draw:
-        if not batch.has_vectors:
-            return super()._draw(batch)
-        arrays = batch.arrays
-        ids = arrays.full((len(batch), batch.k), -1, np.int64)
+    def _draw(self, request: SampleRequest) -> Draw:
+        if not request.has_vectors:
+            return super()._draw(request)
+        backend = request.backend
+        ids = backend.full((len(request), request.k), -1, np.int64)
         if len(self.pool):
-            seen = arrays.hold(self.seen)
-            arrays.kernels.draw_ranked(
-                self._order, self._spread, self.scale, seen, batch.counter, batch.queries, batch.users, ids
+            seen = backend.cached_to_device(self.seen)
+            backend.kernels.draw_ranked(
+                self._order, self._spread, self.scale, seen, request.counter, request.queries, request.users, ids
             )
-        return Draw(ids, *arrays.drawn(ids, each=1))
+        return Draw(ids, *backend.unit_weights(ids, each=1))
 
-    def _every(self, draws: int) -> int:
+    def _refresh_interval(self, draws: int) -> int:
         size = max(len(self.pool), 2)
         return self.settings.refresh or max(1, round(size * math.log(size) / max(draws, 1)))
 
-    def _build(self, arrays: Arrays, table: Any, step: int) -> None:
-        pool = arrays.hold(self.pool)
+    def _rebuild(self, backend: ArrayBackend, table: Any, step: int) -> None:
+        pool = backend.cached_to_device(self.pool)
         columns = table[pool].T  # (d, m)
-        self._order = copy_in_place(self._order, arrays.cast(pool[arrays.ascending(-columns)], np.int32))
-        apart = arrays.cast(columns, np.float64)
+        self._order = copy_in_place(self._order, backend.cast(pool[backend.argsort_rows(-columns)], np.int32))
+        apart = backend.cast(columns, np.float64)
         self._spread = copy_in_place(self._spread, ((apart - apart.mean(1)[:, None]) ** 2).mean(1) ** 0.5)
 
     def law(self, query: NDArray[np.float32], table: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from vitalrank.samplers.backends import Arrays
+from vitalrank.samplers.backends import ArrayBackend
 from vitalrank.samplers.base import BoundSampler
 
 
@@ -21,20 +21,24 @@ class RefreshedByEpoch(BoundSampler):
     def reset(self) -> None:
         self._built = None
 
-    def renew(self, arrays: Arrays, table: Any, step: int, draws: int) -> None:
-        whom = (arrays.kernels, arrays.device, table.shape[1])
-        if self._built is not None and self._built[0] == whom and 0 <= step - self._built[1] < self._every(draws):
+    def refresh(self, backend: ArrayBackend, table: Any, step: int, draws: int) -> None:
+        whom = (backend.kernels, backend.device, table.shape[1])
+        if (
+            self._built is not None
+            and self._built[0] == whom
+            and 0 <= step - self._built[1] < self._refresh_interval(draws)
+        ):
             return
         self._built = whom, step
         if len(self.pool):
-            self._build(arrays, table, step)
+            self._rebuild(backend, table, step)
 
     @abstractmethod
-    def _every(self, draws: int) -> int:
+    def _refresh_interval(self, draws: int) -> int:
         """Steps that a building lasts, with so many draws a step."""
 
     @abstractmethod
-    def _build(self, arrays: Arrays, table: Any, step: int) -> None: ...
+    def _rebuild(self, backend: ArrayBackend, table: Any, step: int) -> None: ...
 
 
 def copy_in_place(old: Any, new: Any) -> Any:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from vitalrank._util.checks import check_beta, check_count, check_number, to_builtin_scalars
 from vitalrank.kernels import cpu
 from vitalrank.kernels.proposals import Proposal
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
-from vitalrank.samplers.proposals import degree_weights, reject_law
-from vitalrank.samplers.weights import weight_name, weights_by_try
+from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.proposals import degree_weights, reject_proposal
+from vitalrank.samplers.rank_weights import weight_name, weights_by_try
 
 _BLOCK = 16  # candidates handed to a user's scorer at once
 
@@ -73,7 +73,7 @@ class VINS(Sampler):
             check_count("shots", self.shots)
 
     def _bound(self) -> type[BoundSampler]:
-        return BoundUntil
+        return BoundViolationSearch
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,10 @@ class LFMW(Sampler):
         object.__setattr__(self, "weight", weight_name(self.weight))
 
     def _bound(self) -> type[BoundSampler]:
-        return BoundUntil
+        return BoundViolationSearch
 
 
-class BoundUntil(BoundSampler):
+class BoundViolationSearch(BoundSampler):
     """Algorithm 2 over the open items."""
 
     has_margin = True
@@ -129,48 +129,52 @@ class BoundUntil(BoundSampler):
     def __init__(self, settings: Any, *args: Any) -> None:
         super().__init__(settings, *args)
         weights = degree_weights(self.train, settings.beta)
-        self.law = reject_law(weights, self.pool, settings.shots)
+        self.proposal = reject_proposal(weights, self.pool, settings.shots)
         self.Z = max(float(weights[self.pool].sum(dtype=np.float64)), 1.0)
         self._weight_of_try = weights_by_try(settings.weight, self.Z, settings.kappa)
 
-    def _draw(self, batch: Batch) -> Draw:
-        arrays = batch.arrays
-        shape = (len(batch), batch.k)
-        ids, tries = arrays.empty(shape, np.int64), arrays.empty(shape, np.int32)
-        violated = arrays.empty(shape, np.bool_)
-        if batch.scorer is None:
+    def _draw(self, request: SampleRequest) -> Draw:
+        backend = request.backend
+        shape = (len(request), request.k)
+        ids, tries = backend.empty(shape, np.int64), backend.empty(shape, np.int32)
+        violated = backend.empty(shape, np.bool_)
+        if request.scorer is None:
             settings = self.settings
             margin = np.float32(settings.margin)
-            vectors = batch.vectors(settings)
-            law, seen = arrays.hold(self.law), arrays.hold(self.seen)
-            arrays.kernels.draw_until(
-                law, seen, batch.counter, *vectors, batch.users, batch.positives, settings.kappa, margin,
+            vectors = request.vectors(settings)
+            law, seen = backend.cached_to_device(self.proposal), backend.cached_to_device(self.seen)
+            backend.kernels.draw_until(
+                law, seen, request.counter, *vectors, request.users, request.positives, settings.kappa, margin,
                 ids, tries, violated,
             )  # fmt: skip
         else:
             ids[:], tries[:], violated[:] = -1, 0, False
-            for c in range(batch.k):
-                self._search(batch, c, ids[:, c], tries[:, c], violated[:, c])
-        weights = arrays.take(arrays.hold(self._weight_of_try), tries)
-        if batch.k == 1:  # nothing to sum
+            for c in range(request.k):
+                self._search(request, c, ids[:, c], tries[:, c], violated[:, c])
+        weights = backend.gather(backend.cached_to_device(self._weight_of_try), tries)
+        if request.k == 1:  # nothing to sum
             return Draw(ids, weights, tries[:, 0], violated=violated[:, 0])
-        return Draw(ids, weights, arrays.cast(tries.sum(1), np.int32), violated=violated.all(1))
+        return Draw(ids, weights, backend.cast(tries.sum(1), np.int32), violated=violated.all(1))
 
-    def _search(self, batch: Batch, c: int, ids: Any, tries: Any, violated: Any) -> None:
+    def _search(self, request: SampleRequest, c: int, ids: Any, tries: Any, violated: Any) -> None:
         """The same search with a scorer of the caller's: blocks of candidates for the rows still looking."""
         kappa = self.settings.kappa
-        bars = batch.score(batch.positives[:, None].astype(np.int64))[:, 0] - np.float32(self.settings.margin)  # (B,)
-        best = np.full(len(batch), -np.inf, np.float32)
-        turns = np.zeros((len(batch), 1), np.int64)
-        rows = np.flatnonzero(self.seen.open[batch.users] > 0)
+        bars = request.score(request.positives[:, None].astype(np.int64))[:, 0] - np.float32(
+            self.settings.margin
+        )  # (B,)
+        best = np.full(len(request), -np.inf, np.float32)
+        turns = np.zeros((len(request), 1), np.int64)
+        rows = np.flatnonzero(self.seen.open[request.users] > 0)
         while len(rows):
             block = np.empty((len(rows), 1, min(_BLOCK, kappa)), np.int64)
-            counter = batch.counter._replace(rows=batch.counter.rows[rows])
+            counter = request.counter._replace(rows=request.counter.rows[rows])
             turn = turns[rows]
-            cpu.draw_candidates(self.law, self.seen, counter, batch.users[rows], batch.positives[rows], c, turn, block)
+            cpu.draw_candidates(
+                self.proposal, self.seen, counter, request.users[rows], request.positives[rows], c, turn, block
+            )
             turns[rows] = turn
             state = [a[rows] for a in (best, ids, tries, violated)]
-            cpu.advance(batch.score(block[:, 0], rows), block[:, 0], bars[rows], kappa, *state)
+            cpu.advance(request.score(block[:, 0], rows), block[:, 0], thresholds[rows], kappa, *state)
             best[rows], ids[rows], tries[rows], violated[rows] = state
             rows = rows[~violated[rows] & (tries[rows] < kappa)]
 
@@ -183,9 +187,9 @@ def reject_sample(
     Examples
     --------
     >>> import numpy as np, vitalrank as vr
-    >>> from vitalrank.samplers.proposals import degree_weights, reject_law
+    >>> from vitalrank.samplers.proposals import degree_weights, reject_proposal
     >>> log = vr.Interactions.from_arrays([0, 1, 2, 2], [0, 0, 0, 1])
-    >>> law = reject_law(degree_weights(log, 1.0), np.arange(2), shots=64)
+    >>> law = reject_proposal(degree_weights(log, 1.0), np.arange(2), shots=64)
     >>> picked = reject_sample(law, np.zeros(3000, int))  # item 1 has a third of item 0's degree
     >>> round(float((picked == 1).mean()), 1)
     0.2

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_beta, to_builtin_scalars
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
+from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.item_proposal import BoundItemProposal
 from vitalrank.samplers.proposals import degree_weights
-from vitalrank.samplers.weighing import BoundByWeight
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Uniform(Sampler):
         return BoundStatic
 
 
-class BoundStatic(BoundByWeight):
+class BoundStatic(BoundItemProposal):
     """One draw per negative from ``d^beta`` over the open items."""
 
     needs_scores = False
@@ -79,8 +79,8 @@ class BoundStatic(BoundByWeight):
     def _item_weights(self) -> NDArray[np.float32]:
         return degree_weights(self.train, self.settings.beta)
 
-    def _draw(self, batch: Batch) -> Draw:
-        ids = self._candidates(self.law, batch, 1)[:, :, 0]  # (B, k)
-        weights, tries = batch.arrays.drawn(ids, each=1)
-        log_q = self._log_q(batch, ids) if batch.density else None
+    def _draw(self, request: SampleRequest) -> Draw:
+        ids = self._candidates(self.proposal, request, 1)[:, :, 0]  # (B, k)
+        weights, tries = request.backend.unit_weights(ids, each=1)
+        log_q = self._log_q(request, ids) if request.with_log_q else None
         return Draw(ids, weights, tries, log_q)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_bool, check_choice, check_count, check_number, to_builtin_scalars
 from vitalrank.errors import SettingError
-from vitalrank.samplers.backends import Arrays
-from vitalrank.samplers.base import Batch, BoundSampler, Draw, Sampler
+from vitalrank.samplers.backends import ArrayBackend
+from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.item_proposal import BoundItemProposal
 from vitalrank.samplers.refreshing import RefreshedByEpoch, copy_in_place
-from vitalrank.samplers.weighing import BoundByWeight
 
 _ROUNDS = 10  # of k-means
 
@@ -74,7 +74,7 @@ class SA(Sampler):
         return scores * self.temperature
 
     def _bound(self) -> type[BoundSampler]:
-        return BoundWeighted
+        return BoundSoftmaxWeighted
 
 
 # Weight of an item of degree d (at least 1) in PRIS's proposal.
@@ -145,10 +145,10 @@ class PRIS(Sampler):
         return scores - log_q
 
     def _bound(self) -> type[BoundSampler]:
-        return BoundClustered if self.clusters else BoundWeighted
+        return BoundClustered if self.clusters else BoundSoftmaxWeighted
 
 
-class BoundWeighted(BoundByWeight):
+class BoundSoftmaxWeighted(BoundItemProposal):
     """All candidates of a static proposal, weighted by the softmax of their scores."""
 
     def __init__(self, settings: Any, *args: Any) -> None:
@@ -162,52 +162,52 @@ class BoundWeighted(BoundByWeight):
     def logits(self, scores: Any, log_q: Any) -> Any:
         return self.settings.logits(scores, log_q)
 
-    def _propose(self, batch: Batch) -> tuple[Any, Any]:
+    def _propose(self, request: SampleRequest) -> tuple[Any, Any]:
         """Candidates and the log of their proposal probability."""  # (B, C) each
-        ids = self._candidates(self.law, batch, self.settings.candidates)[:, 0]
-        return ids, self._log_q(batch, ids)
+        ids = self._candidates(self.proposal, request, self.settings.candidates)[:, 0]
+        return ids, self._log_q(request, ids)
 
-    def _draw(self, batch: Batch) -> Draw:
-        if batch.k != 1:
-            raise SettingError(f"k is {batch.k}, but {self.settings!r} keeps its candidates: set candidates instead.")
-        xp = batch.arrays.xp
-        ids, log_q = self._propose(batch)
+    def _draw(self, request: SampleRequest) -> Draw:
+        if request.k != 1:
+            raise SettingError(f"k is {request.k}, but {self.settings!r} keeps its candidates: set candidates instead.")
+        xp = request.backend.xp
+        ids, log_q = self._propose(request)
         drawn = ids >= 0
-        scores = xp.where(drawn, batch.score(ids), 0.0)
+        scores = xp.where(drawn, request.score(ids), 0.0)
         weights = softmax(xp, xp.where(drawn, self.logits(scores, log_q), -np.inf))
-        return Draw(ids, batch.arrays.cast(weights, np.float32), batch.arrays.cast(drawn.sum(1), np.int32), log_q)
+        return Draw(ids, request.backend.cast(weights, np.float32), request.backend.cast(drawn.sum(1), np.int32), log_q)
 
 
-class BoundClustered(RefreshedByEpoch, BoundWeighted):
+class BoundClustered(RefreshedByEpoch, BoundSoftmaxWeighted):
     """PRIS's cluster proposal, grouped anew each epoch."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._groups: tuple[Any, ...] = (None,) * 5  # centers, owners, members, where each begins, their running mass
 
-    def _propose(self, batch: Batch) -> tuple[Any, Any]:
-        if not batch.has_vectors:
-            return super()._propose(batch)
-        arrays = batch.arrays
-        ids = arrays.full((len(batch), self.settings.candidates), -1, np.int64)
-        log_q = arrays.full(tuple(ids.shape), 0.0, np.float32)
+    def _propose(self, request: SampleRequest) -> tuple[Any, Any]:
+        if not request.has_vectors:
+            return super()._propose(request)
+        backend = request.backend
+        ids = backend.full((len(request), self.settings.candidates), -1, np.int64)
+        log_q = backend.full(tuple(ids.shape), 0.0, np.float32)
         if len(self.pool):
-            seen, weights = arrays.hold(self.seen), arrays.hold(self.weights)
-            arrays.kernels.draw_clustered(
-                *self._groups, weights, seen, batch.counter, batch.queries, batch.users, ids, log_q
+            seen, weights = backend.cached_to_device(self.seen), backend.cached_to_device(self.weights)
+            backend.kernels.draw_clustered(
+                *self._groups, weights, seen, request.counter, request.queries, request.users, ids, log_q
             )
         return ids, log_q
 
-    def _every(self, draws: int) -> int:
+    def _refresh_interval(self, draws: int) -> int:
         return self.settings.refresh or math.ceil(len(self.train) / max(draws, 1))
 
-    def _build(self, arrays: Arrays, table: Any, step: int) -> None:
+    def _rebuild(self, backend: ArrayBackend, table: Any, step: int) -> None:
         owner = np.full(self.train.n_items, -1, np.int32)
         pool = self.pool.astype(np.int32)
         clusters = min(self.settings.clusters, len(pool))
-        centers = arrays.kernels.cluster(table, pool, clusters, _ROUNDS, self.seed, step, owner)
+        centers = backend.kernels.cluster(table, pool, clusters, _ROUNDS, self.seed, step, owner)
         members = pool[np.argsort(owner[pool], kind="stable")]
         starts = np.searchsorted(owner[members], np.arange(clusters + 1))
         running = np.concatenate([[0.0], np.cumsum(self.weights[members], dtype=np.float64)])
-        anew = (centers, *map(arrays.place, (owner, members, starts, running)))
+        anew = (centers, *map(backend.to_device, (owner, members, starts, running)))
         self._groups = tuple(map(copy_in_place, self._groups, anew))

@@ -9,26 +9,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.samplers.base import Batch, BoundSampler
-from vitalrank.samplers.proposals import row_sums, weighted_law
+from vitalrank.samplers.base import BoundSampler, SampleRequest
+from vitalrank.samplers.proposals import row_sums, weighted_proposal
 
 
-class BoundByWeight(BoundSampler):
+class BoundItemProposal(BoundSampler):
     """Draws an open item with a probability in proportion to its weight."""
 
     def __init__(self, settings: Any, *args: Any) -> None:
         super().__init__(settings, *args)
         self.weights = self._item_weights()
-        self.law = weighted_law(self.weights, self.pool)
+        self.proposal = weighted_proposal(self.weights, self.pool)
 
     @abstractmethod
     def _item_weights(self) -> NDArray[np.float32]: ...  # (n,)
 
-    def _log_q(self, batch: Batch, ids: Any) -> Any:
+    def _log_q(self, request: SampleRequest, ids: Any) -> Any:
         """Log of each id's share of the weight that is open to its user; 0 where there was none to draw."""  # (B, k)
-        arrays = batch.arrays
-        share = arrays.hold(self._log_weights)[ids] - arrays.hold(self._log_open)[batch.users][:, None]
-        return arrays.xp.where(ids >= 0, arrays.cast(share, np.float32), 0.0)
+        backend = request.backend
+        share = (
+            backend.cached_to_device(self._log_weights)[ids]
+            - backend.cached_to_device(self._log_open)[request.users][:, None]
+        )
+        return backend.xp.where(ids >= 0, backend.cast(share, np.float32), 0.0)
 
     # Both when first asked for: training with Uniform never does.
 

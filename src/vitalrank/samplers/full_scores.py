@@ -1,0 +1,40 @@
+"""What samplers share that score the whole pool for every row: blocks of rows, so that memory stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.samplers.base import SampleRequest
+
+_CELLS = 1 << 24  # scores held at once
+
+
+def score_blocks(request: SampleRequest, pool: NDArray[np.int64]) -> Iterator[tuple[slice, Any, Any]]:
+    """Some rows of the batch at a time: which, their random counter, and their scores of the pool."""  # (R, m)
+    if not len(pool):
+        return
+    block = max(1, _CELLS // len(pool))
+    for start in range(0, len(request), block):
+        part = slice(start, min(start + block, len(request)))
+        yield part, request.counter._replace(rows=request.counter.rows[part]), _scores(request, part, pool)
+
+
+def _scores(request: SampleRequest, part: slice, pool: NDArray[np.int64]) -> Any:
+    rows = np.arange(part.start, part.stop)
+    if request.scorer is not None:
+        return request.scorer(rows, np.tile(pool, (len(rows), 1)))
+    backend = request.backend
+    scores = backend.empty((len(rows), len(pool)), np.float32)
+    backend.kernels.score_all(request.queries[part], request.table, backend.cached_to_device(pool), scores)
+    return scores
+
+
+def full_scan_weights(request: SampleRequest, pool: NDArray[np.int64], ids: Any) -> tuple[Any, Any]:
+    """Weight 1 for every id that was drawn, and as many tries as the pool has items."""  # (B, k), (B,)
+    backend = request.backend
+    weights, _ = backend.unit_weights(ids, each=1)
+    return weights, backend.cast(backend.xp.where(ids[:, 0] >= 0, len(pool), 0), np.int32)
