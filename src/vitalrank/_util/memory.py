@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,23 @@ def large_zeros(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
     first = -room.ctypes.data % _LINE
     zeros: NDArray[Any] = room[first : first + size].view(kind).reshape(shape)
     return zeros
+
+
+def available_memory() -> int | None:
+    """Bytes that can be allocated without swapping; None where the system does not tell.
+
+    Examples
+    --------
+    >>> free = available_memory()
+    >>> free is None or free > 0
+    True
+    """
+    try:
+        with Path("/proc/meminfo").open(encoding="ascii") as lines:
+            free = next(line for line in lines if line.startswith("MemAvailable:"))
+        return int(free.split()[1]) * 1024
+    except (OSError, StopIteration):
+        return None
 
 
 @contextmanager

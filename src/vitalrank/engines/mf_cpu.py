@@ -118,16 +118,9 @@ class CpuEngine(HostEngine):
             return self._sampler(batch.queries, self.items, batch.users, batch.positives, step=self.step, k=k)
         counter = self._backend.counter(self._sampler.seed, self.step, self._buffers.rows[: len(batch.users)])
         request = SampleRequest(
-            self._backend,
-            batch.users,
-            batch.positives,
-            counter,
-            self.step,
-            k,
-            batch.queries,
-            self.items,
+            self._backend, batch.users, batch.positives, counter, self.step, k, batch.queries, self.items,
             with_log_q=False,
-        )
+        )  # fmt: skip
         return self._sampler.draw(request)
 
 

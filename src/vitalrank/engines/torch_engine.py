@@ -186,8 +186,10 @@ class TorchEngine(Engine):
     def _draw(self, users: Tensor, positives: Tensor, asked: Mapping[str, Any]) -> Any:
         """Negatives; on a GPU without a look at the arguments, for which the host would have to wait."""
         k = self._config.negatives
-        if self._counter is None or "score" in asked or not isinstance(self._sampler, BoundSampler):
+        if not isinstance(self._sampler, BoundSampler):
             return self._sampler(users=users, positives=positives, step=self.step, k=k, **asked)
+        if self._counter is None or "score" in asked:
+            return self._sampler(users=users, positives=positives, step=self.step, k=k, check_finite=False, **asked)
         counter = self._counter._replace(rows=self._counter.rows[: len(users)])
         vectors = asked.get("queries"), asked.get("item_table")
         backend = self._sampler.device_backend(str(self._device))

@@ -55,11 +55,8 @@ class BoundGenerator(BoundSampler):
         backend = request.backend
         ids = backend.full((len(request), request.k), -1, np.int64)
         log_q = backend.full(tuple(ids.shape), 0.0, np.float32)
-        temperature, pool, seen = (
-            self.settings.temperature,
-            backend.cached_to_device(self.pool),
-            backend.cached_to_device(self.seen),
-        )
+        temperature = self.settings.temperature
+        pool, seen = backend.cached_to_device(self.pool), backend.cached_to_device(self.seen)
         for part, counter, scores in score_blocks(request, self.pool):
             users = request.users[part]
             backend.kernels.draw_softmax(scores, temperature, pool, seen, counter, users, ids[part], log_q[part])

@@ -1,7 +1,8 @@
-"""The seam between the caller's arrays (NumPy or torch) and the kernels' NumPy arrays; nothing is copied if it fits."""
+"""Array backends: the caller's arrays, NumPy or torch, as the kernels read them; nothing is copied if it fits."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
@@ -10,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import is_tensor
+from vitalrank._util.memory import available_memory
 from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
 from vitalrank.kernels.proposals import Counter
 
+_LARGE = 1 << 28  # bytes; smaller arrays are allocated without a look at the free memory
+
 
 def backend_of(*given: Any) -> ArrayBackend:
-    """How to read and answer a caller: in torch, on its device, if any of the arrays is a tensor."""
+    """The backend of a caller's arrays: torch, on its device, if any of them is a tensor."""
     for value in given:
         if is_tensor(value):
             return TorchBackend(str(value.device))
@@ -24,7 +28,7 @@ def backend_of(*given: Any) -> ArrayBackend:
 
 
 class ArrayBackend:
-    """NumPy in, NumPy out, and what the samplers do with arrays in between."""
+    """NumPy in, NumPy out; the array operations that samplers need, the same for every device."""
 
     device = "cpu"
     kernels: Any = cpu
@@ -32,14 +36,17 @@ class ArrayBackend:
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: type[Any]) -> Any:
         """A new array with one value everywhere."""
-        return np.full(shape, value, dtype)
+        array = self.empty(shape, dtype)
+        array.fill(value)
+        return array
 
     def empty(self, shape: tuple[int, ...], dtype: type[Any]) -> Any:
-        """A new array that a kernel will fill."""
+        """A new array that a kernel will fill, if there is memory for it."""
+        check_fits(shape, np.dtype(dtype).itemsize)
         return np.empty(shape, dtype)
 
     def unit_weights(self, ids: Any, each: int) -> tuple[Any, Any]:
-        """Weight 1 for every id that was drawn, and ``each`` tries for it."""  # (B, k), (B,)
+        """Weight 1 for every id that was drawn, and ``each`` tries for each of them."""  # (B, k), (B,)
         drawn = ids >= 0
         return drawn.astype(np.float32), drawn.sum(axis=1, dtype=np.int32) * np.int32(each)
 
@@ -47,24 +54,24 @@ class ArrayBackend:
         """The array in another type."""
         return array.astype(dtype, copy=False)
 
-    def gather(self, table: Any, places: Any) -> Any:
-        """The values of a table (m,) at places of any shape."""
-        return table[places]
+    def gather(self, table: Any, indices: Any) -> Any:
+        """The values of a table (m,) at indices of any shape."""
+        return table[indices]
 
     def argsort_rows(self, rows: Any) -> Any:
-        """The order of each row's values, equal ones as they stand."""  # (R, m)
+        """A stable argsort of each row."""  # (R, m)
         return np.argsort(rows, axis=1, kind="stable")
 
     def cached_to_device(self, value: Any) -> Any:
-        """A NumPy array, law or record of what is seen, where the kernels can read it."""
+        """A NumPy array, ``Proposal`` or ``Seen`` where the kernels can read it, copied there once."""
         return value
 
     def to_device(self, value: Any) -> Any:
-        """The same for what changes while training, without keeping it."""
+        """The same for what changes while training: copied every time."""
         return value
 
     def counter(self, seed: Any, step: int, rows: Any) -> Any:
-        """The random counter of one call, as the kernels read it."""
+        """The counter of the random generator for one call."""
         return Counter(seed, step, rows)
 
     def row_numbers(self, count: int) -> Any:
@@ -76,15 +83,19 @@ class ArrayBackend:
         return self.check_ids(value, "rows", 2**32, np.uint32)
 
     def as_array(self, value: Any) -> Any:
-        """The value as an array of the kernels' kind."""
+        """The value as an array of this backend, without gradient."""
         return np.asarray(value)
 
     def to_caller(self, draw: Any) -> Any:
-        """The draw in the caller's kind of array."""
+        """The draw as the caller's kind of array."""
         return draw
 
     def wrap_scorer(self, score: Callable[[Any, Any], Any]) -> Callable[[Any, Any], NDArray[np.float32]]:
-        """The caller's scorer, taking and giving NumPy arrays, with its answer's shape checked."""
+        """The caller's scorer as a function of NumPy arrays, with the shape of what it returns checked."""
+        if not callable(score):
+            raise SettingError(
+                f"score is {score!r}; give a function of rows (R,) and ids (R, C) that returns scores (R, C)."
+            )
 
         def scored(rows: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.float32]:
             given = score(*self.scorer_arguments(rows, np.maximum(ids, 0)))
@@ -96,7 +107,7 @@ class ArrayBackend:
         return scored
 
     def scorer_arguments(self, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> tuple[Any, Any]:
-        """What the caller's scorer is called with."""
+        """The arguments of a call of the caller's scorer."""
         return rows, ids
 
     def check_ids(self, value: Any, name: str, limit: int, dtype: type[np.integer[Any]] = np.int32) -> Any:
@@ -113,6 +124,7 @@ class ArrayBackend:
         array = self.as_array(value)
         if array.ndim != 2 or array.shape[0] != rows:
             raise SettingError(f"{name} has shape {array.shape}; it must be ({rows}, d).")
+        check_width(name, array.shape)
         return np.ascontiguousarray(array, np.float32)
 
 
@@ -139,3 +151,22 @@ class TorchBackend(ArrayBackend):
         import torch
 
         return torch.from_numpy(array).to(self.device)
+
+
+def check_width(name: str, shape: tuple[int, ...]) -> None:
+    """Vectors without columns have no scores."""
+    if shape[1] == 0:
+        raise SettingError(f"{name} has shape {tuple(shape)}; its vectors must have at least one column.")
+
+
+def check_fits(shape: tuple[int, ...], itemsize: int) -> None:
+    """Refuse a large array that the free memory cannot hold, before it is allocated."""
+    wanted = math.prod(shape) * itemsize
+    if wanted < _LARGE:
+        return
+    free = available_memory()
+    if free is not None and wanted > free:
+        raise SettingError(
+            f"an array of shape {tuple(shape)} takes {wanted / 2**30:.1f} GiB and {free / 2**30:.1f} GiB are free; "
+            "lower candidates, k or the batch."
+        )

@@ -1,11 +1,11 @@
-"""What all samplers share: settings that bind to a log, and one call that picks negatives."""
+"""The base classes of samplers: settings that bind to a log, and one call that picks negatives."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,7 +50,10 @@ class Draw:
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """One call, checked and turned into the kernels' arrays: NumPy's, or tensors of a GPU."""
+    """One checked call, as the kernels read it: NumPy arrays, or tensors of a GPU.
+
+    An engine makes it from arrays it knows to be right; ``BoundSampler.__call__`` makes it from a caller's.
+    """
 
     backend: ArrayBackend
     users: Any  # (B,) int32
@@ -61,7 +64,8 @@ class SampleRequest:
     queries: Any = None  # (B, d) float32
     table: Any = None  # (n, d) float32
     scorer: Scorer | None = None
-    with_log_q: bool = True  # whether log_q is wanted
+    with_log_q: bool = True
+    check_finite: bool = False  # whether scores that are not finite are an error; engines check their loss instead
 
     def __len__(self) -> int:
         return len(self.users)
@@ -80,9 +84,20 @@ class SampleRequest:
     def score(self, ids: Any, rows: Any = None) -> Any:
         """Scores of candidates (R, C) of some rows of the batch (default: all), by scorer or dot product."""
         if self.scorer is not None:
-            return np.asarray(self.scorer(np.arange(len(self)) if rows is None else rows, ids))
-        scores = self.backend.empty(tuple(ids.shape), np.float32)
-        self.backend.kernels.score(self.queries if rows is None else self.queries[rows], self.table, ids, scores)
+            scores = np.asarray(self.scorer(np.arange(len(self)) if rows is None else rows, ids))
+        else:
+            scores = self.backend.empty(tuple(ids.shape), np.float32)
+            self.backend.kernels.score(self.queries if rows is None else self.queries[rows], self.table, ids, scores)
+        return self.checked_scores(scores, ids >= 0) if self.check_finite else scores
+
+    def checked_scores(self, scores: Any, wanted: Any = True) -> Any:
+        """The scores, or an error if one of those ``wanted`` (a mask of the same shape) is NaN or infinite."""
+        xp = self.backend.xp
+        if not bool((xp.isfinite(scores) | (wanted ^ True)).all()):
+            raise SettingError(
+                "a candidate's score is NaN or infinite; check the vectors or score= for values that are not finite "
+                "or too large."
+            )
         return scores
 
 
@@ -116,6 +131,13 @@ class Sampler(ABC):
         """
         return self._bound()(self, train, seed, allowed, threads, count)
 
+    def __call__(self, *args: Any, **options: Any) -> NoReturn:
+        """Settings draw nothing: say how to bind them."""
+        raise SettingError(
+            f"{self!r} is not bound to a log; bind it first: {type(self).__name__}().bind(train, seed=0), "
+            "then call what that returns."
+        )
+
     @abstractmethod
     def _bound(self) -> type[BoundSampler]: ...
 
@@ -126,10 +148,8 @@ class BoundSampler(ABC):
     needs_scores = True
     has_margin = False  # whether a draw says which rows came within a margin
     graph_capturable = True  # whether every call does the same work, so that it can be captured once and replayed
-    needs_refresh = False  # whether it builds something from the item table now and then, by ``refresh``
-    differentiable_weights = (
-        False  # whether the weights are the softmax of ``logits`` and the gradient goes through them
-    )
+    needs_refresh = False  # whether it keeps an index of the item table, which ``refresh`` rebuilds when it is stale
+    differentiable_weights = False  # whether weights are the softmax of ``logits``, with the gradient through them
 
     def __init__(
         self,
@@ -148,17 +168,21 @@ class BoundSampler(ABC):
         self.pool = pool_of(train.n_items, allowed)
         self.seen = seen_by(train, self.pool)
         self.counts = Counts(train.n_items) if count else None
+        self.next_step = 0  # of a call that names no step
         self._device_backends: dict[str, ArrayBackend] = {}
 
     def __repr__(self) -> str:
         return f"{self.settings!r} on {self.train.n_users:,} users, {len(self.pool):,} of {self.train.n_items:,} items"
 
     def reset(self) -> None:
-        """Forget what was built from earlier tables (sorted factors, clusters): called at the start of an epoch."""
+        """Drop an index of earlier tables (sorted factors, clusters): called at the start of an epoch."""
         return
 
-    def refresh(self, backend: ArrayBackend, table: Any, step: int, draws: int) -> None:
-        """Build it again if it is too old by now, with so many draws a step; ``draw`` calls this, a replay cannot."""
+    def refresh(self, backend: ArrayBackend, table: Any, step: int, draws: int, *, check_finite: bool = False) -> None:
+        """Rebuild the index if it is stale at this step, with so many draws a step.
+
+        ``draw`` calls it; a captured graph cannot, so an engine that replays one does.
+        """
         return
 
     def logits(self, scores: Any, log_q: Any) -> Any:
@@ -172,10 +196,11 @@ class BoundSampler(ABC):
         users: Any = None,
         positives: Any = None,
         *,
-        step: int = 0,
+        step: int | None = None,
         k: int = 1,
         rows: Any = None,
         score: Scorer | None = None,
+        check_finite: bool = True,
     ) -> Draw:
         """Pick k negatives for each positive.
 
@@ -186,7 +211,10 @@ class BoundSampler(ABC):
         users, positives
             Internal ids, (B,).
         step
-            Number of the training step: another step draws other numbers.
+            Number of the training step: the same step draws the same negatives, another step others. A loop that
+            is to be resumed, or repeated from its middle, gives it. None stands for one more than in the call
+            before (``next_step``; 0 in the first), so that a loop that leaves it out does not train on the same
+            negatives over and over.
         k
             Negatives per positive; samplers that keep all their candidates take k from their settings.
         rows
@@ -194,11 +222,17 @@ class BoundSampler(ABC):
             a batch may be cut or reordered without changing what is drawn.
         score
             ``fn(rows (R,), ids (R, C)) -> (R, C)`` in place of the dot product; ``rows`` are positions in the batch.
+        check_finite
+            Whether vectors and scores that are NaN or infinite are an error. Of ``item_table`` the rows that the call
+            reads are checked. Without the check such candidates may be drawn, though never one that the user has seen,
+            and weights may be NaN.
         """
         backend = backend_of(queries, item_table, users, positives)
         if backend.device != "cpu" and score is None:
             backend = self.device_backend(backend.device)
-        request = self._request(backend, queries, item_table, users, positives, step, k, rows, score)
+        step = self.next_step if step is None else to_int_below("step", step, 0, 2**32)
+        request = self._request(backend, queries, item_table, users, positives, step, k, rows, score, check_finite)
+        self.next_step = (step + 1) % 2**32
         given: Draw = backend.to_caller(self.draw(request))
         if self.counts is not None:
             self.counts.gather()
@@ -208,7 +242,8 @@ class BoundSampler(ABC):
         """Pick negatives for a batch that is checked already."""
         with limited(self.threads):
             if self.needs_refresh and request.has_vectors:
-                self.refresh(request.backend, request.table, request.step, len(request) * request.k)
+                draws = len(request) * request.k
+                self.refresh(request.backend, request.table, request.step, draws, check_finite=request.check_finite)
             draw = self._draw(request)
         if self.counts is not None:
             self.counts.on(request.backend).add(request.positives, draw)
@@ -235,11 +270,11 @@ class BoundSampler(ABC):
         k: int,
         rows: Any,
         score: Scorer | None,
+        check_finite: bool = False,
     ) -> SampleRequest:
         if users is None or positives is None:
             raise SettingError("a sampler needs users and positives, both (B,) internal ids.")
         k = to_int_below("k", k, 1, 2**24)
-        step = to_int_below("step", step, 0, 2**32)
         who = backend.check_ids(users, "users", self.train.n_users)
         what = backend.check_ids(positives, "positives", self.train.n_items)
         if len(who) != len(what):
@@ -253,9 +288,13 @@ class BoundSampler(ABC):
             raise SettingError(f"{self.settings!r} scores candidates: give queries and item_table, or score=.")
         if table is not None and asked is not None and table.shape[1] != asked.shape[1]:
             raise SettingError(f"queries are {asked.shape[1]} wide but item_table {table.shape[1]}; they must agree.")
+        if check_finite and table is not None and asked is not None:
+            for name, rows_read in (("queries", asked), ("item_table", table[what])):
+                if not bool(backend.xp.isfinite(rows_read).all()):
+                    raise SettingError(f"{name} holds NaN or infinite values; give finite vectors.")
         scorer = None if score is None else backend.wrap_scorer(score)
         counter = backend.counter(self.seed, step, numbers)
-        return SampleRequest(backend, who, what, counter, step, k, asked, table, scorer)
+        return SampleRequest(backend, who, what, counter, step, k, asked, table, scorer, check_finite=check_finite)
 
     @abstractmethod
     def _draw(self, request: SampleRequest) -> Draw: ...
@@ -266,7 +305,6 @@ class BoundSampler(ABC):
         ids = backend.empty((len(request), request.k, count), np.int64)
         turns = backend.full((len(request), request.k), 0, np.int64)
         proposal, seen = backend.cached_to_device(proposal), backend.cached_to_device(self.seen)
-        backend.kernels.draw_candidates(
-            proposal, seen, request.counter, request.users, request.positives, 0, turns, ids
-        )
+        users, positives = request.users, request.positives
+        backend.kernels.draw_candidates(proposal, seen, request.counter, users, positives, 0, turns, ids)
         return ids

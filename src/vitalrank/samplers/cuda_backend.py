@@ -1,4 +1,4 @@
-"""Tensors in, tensors out, drawn by the GPU's kernels without leaving the device."""
+"""The array backend of a GPU: tensors in, tensors out, drawn by kernels without leaving the device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from vitalrank.errors import SettingError
 from vitalrank.kernels import gpu
 from vitalrank.kernels.proposals import Proposal, Seen
-from vitalrank.samplers.backends import ArrayBackend
+from vitalrank.samplers.backends import ArrayBackend, check_width
 
 _DTYPES: dict[type[Any], torch.dtype] = {
     np.int64: torch.int64,
@@ -23,7 +23,7 @@ _DTYPES: dict[type[Any], torch.dtype] = {
 
 
 class CudaBackend(ArrayBackend):
-    """What a sampler needs of arrays on one device; what it holds there is copied once.
+    """The array backend of one device; ``cached_to_device`` copies an array there once.
 
     Parameters
     ----------
@@ -37,16 +37,22 @@ class CudaBackend(ArrayBackend):
     def __init__(self, device: torch.device) -> None:
         self.device = str(device)
         self._device = device
-        self._cache: dict[int, tuple[Any, Any]] = {}  # by id; the value itself is kept, so that the id stays its own
+        self._cache: dict[int, tuple[Any, Any]] = {}  # by id; the value is kept, so that no other object gets its id
 
     def as_array(self, value: Any) -> Tensor:
         return torch.as_tensor(value, device=self._device).detach()
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: type[Any]) -> Tensor:
-        return torch.full(shape, value, dtype=_DTYPES[dtype], device=self._device)
+        return self.empty(shape, dtype).fill_(value)
 
     def empty(self, shape: tuple[int, ...], dtype: type[Any]) -> Tensor:
-        return torch.empty(shape, dtype=_DTYPES[dtype], device=self._device)
+        try:
+            return torch.empty(shape, dtype=_DTYPES[dtype], device=self._device)
+        except torch.OutOfMemoryError as error:
+            raise SettingError(
+                f"an array of shape {shape} does not fit into the free memory of {self.device}; lower candidates, k or "
+                "the batch."
+            ) from error
 
     def unit_weights(self, ids: Tensor, each: int) -> tuple[Tensor, Tensor]:
         weights, tries = self.empty(tuple(ids.shape), np.float32), self.empty((len(ids),), np.int32)
@@ -56,9 +62,9 @@ class CudaBackend(ArrayBackend):
     def cast(self, array: Tensor, dtype: type[Any]) -> Tensor:
         return array.to(_DTYPES[dtype])
 
-    def gather(self, table: Tensor, places: Tensor) -> Tensor:
-        values = torch.empty(places.shape, dtype=table.dtype, device=self._device)
-        gpu.take(table, places.contiguous(), values)
+    def gather(self, table: Tensor, indices: Tensor) -> Tensor:
+        values = torch.empty(indices.shape, dtype=table.dtype, device=self._device)
+        gpu.take(table, indices.contiguous(), values)
         return values
 
     def argsort_rows(self, rows: Tensor) -> Tensor:
@@ -106,6 +112,7 @@ class CudaBackend(ArrayBackend):
         tensor = self.as_array(value)
         if tensor.ndim != 2 or tensor.shape[0] != rows:
             raise SettingError(f"{name} has shape {tuple(tensor.shape)}; it must be ({rows}, d).")
+        check_width(name, tuple(tensor.shape))
         return tensor.to(torch.float32).contiguous()
 
 
@@ -115,7 +122,7 @@ class DeviceCounts:
     _SUMS = ("rows", "skipped", "tries", "tries_squared", "exhausted")
 
     def __init__(self, items: int, device: str) -> None:
-        self._sides = torch.zeros((2, items + 1), dtype=torch.int64, device=device)  # one place more for "none"
+        self._sides = torch.zeros((2, items + 1), dtype=torch.int64, device=device)  # one more for "none"
         self._sums = torch.zeros(len(self._SUMS), dtype=torch.int64, device=device)
         self._none = items
 
@@ -132,7 +139,7 @@ class DeviceCounts:
         self._sums += torch.stack([part.sum() for part in sums])
 
     def drain(self) -> tuple[Any, Any, dict[str, int]]:
-        """What was counted, which starts at 0 again."""
+        """The counts, which start at 0 again."""
         positive, negative = self._sides[:, : self._none].clone().cpu().numpy()
         sums = dict(zip(self._SUMS, self._sums.tolist(), strict=True))
         self._sides.zero_()

@@ -1,4 +1,4 @@
-"""What samplers share that score the whole pool for every row: blocks of rows, so that memory stays bounded."""
+"""Scores of the whole pool for every row, a block of rows at a time, so that memory stays bounded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def score_blocks(request: SampleRequest, pool: NDArray[np.int64]) -> Iterator[tu
     block = max(1, _CELLS // len(pool))
     for start in range(0, len(request), block):
         part = slice(start, min(start + block, len(request)))
-        yield part, request.counter._replace(rows=request.counter.rows[part]), _scores(request, part, pool)
+        scores = _scores(request, part, pool)
+        if request.check_finite:
+            request.checked_scores(scores)
+        yield part, request.counter._replace(rows=request.counter.rows[part]), scores
 
 
 def _scores(request: SampleRequest, part: slice, pool: NDArray[np.int64]) -> Any:

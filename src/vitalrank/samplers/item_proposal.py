@@ -1,4 +1,4 @@
-"""What samplers share that draw by one weight of each item."""
+"""Samplers whose proposal is a fixed weight of each item."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vitalrank.samplers.proposals import row_sums, weighted_proposal
 
 
 class BoundItemProposal(BoundSampler):
-    """Draws an open item with a probability in proportion to its weight."""
+    """Proposes unseen items with probability proportional to a fixed weight."""
 
     def __init__(self, settings: Any, *args: Any) -> None:
         super().__init__(settings, *args)
@@ -25,22 +25,20 @@ class BoundItemProposal(BoundSampler):
     def _item_weights(self) -> NDArray[np.float32]: ...  # (n,)
 
     def _log_q(self, request: SampleRequest, ids: Any) -> Any:
-        """Log of each id's share of the weight that is open to its user; 0 where there was none to draw."""  # (B, k)
+        """Log of each id's share of the weight of its user's unseen items; 0 where there was none to draw."""  # (B, k)
         backend = request.backend
-        share = (
-            backend.cached_to_device(self._log_weights)[ids]
-            - backend.cached_to_device(self._log_open)[request.users][:, None]
-        )
+        log_weights, log_unseen = map(backend.cached_to_device, (self._log_weights, self._log_unseen))
+        share = log_weights[ids] - log_unseen[request.users][:, None]
         return backend.xp.where(ids >= 0, backend.cast(share, np.float32), 0.0)
 
-    # Both when first asked for: training with Uniform never does.
+    # Both are computed on first use: training with Uniform never needs them.
 
     @cached_property
     def _log_weights(self) -> NDArray[np.float32]:
         return np.log(self.weights)  # (n,)
 
     @cached_property
-    def _log_open(self) -> NDArray[np.float64]:
+    def _log_unseen(self) -> NDArray[np.float64]:
         """Log of the weight of the pool that each user has not seen."""  # (U,)
         inside = np.zeros(self.train.n_items, np.float64)
         inside[self.pool] = self.weights[self.pool]

@@ -151,6 +151,9 @@ class BoundViolationSearch(BoundSampler):
             ids[:], tries[:], violated[:] = -1, 0, False
             for c in range(request.k):
                 self._search(request, c, ids[:, c], tries[:, c], violated[:, c])
+        if request.check_finite and request.scorer is None:
+            request.score(backend.cast(request.positives[:, None], np.int64))
+            request.score(ids)
         weights = backend.gather(backend.cached_to_device(self._weight_of_try), tries)
         if request.k == 1:  # nothing to sum
             return Draw(ids, weights, tries[:, 0], violated=violated[:, 0])
@@ -159,9 +162,8 @@ class BoundViolationSearch(BoundSampler):
     def _search(self, request: SampleRequest, c: int, ids: Any, tries: Any, violated: Any) -> None:
         """The same search with a scorer of the caller's: blocks of candidates for the rows still looking."""
         kappa = self.settings.kappa
-        bars = request.score(request.positives[:, None].astype(np.int64))[:, 0] - np.float32(
-            self.settings.margin
-        )  # (B,)
+        margin = np.float32(self.settings.margin)
+        thresholds = request.score(request.positives[:, None].astype(np.int64))[:, 0] - margin  # (B,)
         best = np.full(len(request), -np.inf, np.float32)
         turns = np.zeros((len(request), 1), np.int64)
         rows = np.flatnonzero(self.seen.open[request.users] > 0)

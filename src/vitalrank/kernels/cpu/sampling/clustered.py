@@ -106,7 +106,11 @@ def cluster_law(queries: Any, b: Any, centers: Any, owner: Any, mass: Any, weigh
     law = np.empty(len(mass), np.float64)
     for c in range(len(mass)):
         law[c] = math.exp(affinity[c] - top) * open_mass[c]
-    return law / law.sum(), open_mass
+    total = law.sum()
+    if not total > 0.0:  # affinities that are not finite
+        law = open_mass.copy()
+        total = law.sum()
+    return law / total, open_mass
 
 
 @njit(cache=True)

@@ -14,6 +14,7 @@ from vitalrank.kernels.cpu.sampling.proposing import dot, is_full, is_seen
 from vitalrank.kernels.rng import PROPOSE, STREAMS, fine_unit, philox
 
 _ITEMS = 16  # of the pool in 0.1 us
+_MOST = np.float32(np.finfo(np.float32).max)
 
 
 def score_all(queries: Any, table: Any, pool: Any, scores: Any) -> None:
@@ -27,6 +28,14 @@ def _score_all(begin: Any, end: Any, queries: Any, table: Any, pool: Any, scores
     for b in range(begin, end):
         for p in range(len(pool)):
             scores[b, p] = dot(queries, b, table, pool[p])
+
+
+@njit(inline="always", cache=True)
+def finite(score: Any) -> Any:
+    """The score, or the nearest finite one; NaN counts as the lowest. So an unseen item always outscores a seen one."""
+    if score > _MOST:
+        return _MOST
+    return score if score >= -_MOST else -_MOST
 
 
 def draw_softmax(
@@ -53,7 +62,7 @@ def _draw_softmax(
         running = np.empty(len(pool), np.float64)
         top = -np.inf
         for p in range(len(pool)):
-            running[p] = -np.inf if is_seen(seen, users[b], pool[p]) else scores[b, p] / temperature
+            running[p] = -np.inf if is_seen(seen, users[b], pool[p]) else finite(scores[b, p]) / temperature
             top = max(top, running[p])
         total = 0.0
         for p in range(len(pool)):
@@ -66,4 +75,4 @@ def _draw_softmax(
             while p > 0 and running[p] == running[p - 1]:
                 p -= 1
             ids[b, c] = pool[p]
-            log_q[b, c] = scores[b, p] / temperature - top - math.log(total)
+            log_q[b, c] = finite(scores[b, p]) / temperature - top - math.log(total)

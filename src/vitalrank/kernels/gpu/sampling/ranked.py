@@ -48,7 +48,7 @@ def pick_open_rank(
     """The open item at a drawn rank of the scores: see :func:`vitalrank.kernels.cpu.pick_open_rank`."""
     if not ids.numel():
         return
-    left = scores.clone()
+    left = torch.nan_to_num(scores, nan=torch.finfo(scores.dtype).min)  # only seen items are at -inf
     strike_seen(left, pool, seen, users)
     order = torch.sort(-left, dim=1, stable=True).indices  # seen items last
     points = torch.empty(ids.shape, dtype=torch.float64, device=ids.device)

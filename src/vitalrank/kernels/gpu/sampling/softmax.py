@@ -32,7 +32,7 @@ def draw_softmax(
     """Draw k open items a row: see :func:`vitalrank.kernels.cpu.draw_softmax`."""
     if not ids.numel():
         return
-    left = scores.clone()
+    left = torch.nan_to_num(scores, nan=torch.finfo(scores.dtype).min)  # only seen items are at -inf
     strike_seen(left, pool, seen, users)
     _draw_softmax[tuple(ids.shape)](
         left, float(temperature), pool, seen, counter, users, ids, log_q, len(pool), T=_TILE, num_warps=4
