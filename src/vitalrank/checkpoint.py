@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from vitalrank import __version__
-from vitalrank._util.locks import writing
+from vitalrank._util.locks import LOCK, writing
 from vitalrank.errors import StorageError
 
 FORMAT = 1
@@ -163,6 +163,40 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
     return False
 
 
+def foreign_files(path: str | os.PathLike[str]) -> list[str]:
+    """Names in a folder that are no part of a model folder, in order.
+
+    Examples
+    --------
+    >>> foreign_files("no/such/folder")
+    []
+    """
+    folder = Path(path)
+    own = {META, TENSORS, IDS, NEW, LOCK, *(draft.name for draft in _drafts(folder))}
+    return sorted(place.name for place in folder.iterdir() if place.name not in own) if folder.is_dir() else []
+
+
+def remove_folder(path: str | os.PathLike[str]) -> None:
+    """Remove a model folder; files of other names stay, and then the folder does, too.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> write_folder(folder, {"class": "Toy"}, {})
+    >>> remove_folder(folder)
+    >>> folder.exists()
+    False
+    """
+    folder = Path(path)
+    _clear_drafts(folder)
+    shutil.rmtree(folder / NEW, ignore_errors=True)
+    with contextlib.suppress(OSError):  # nothing there, or files of others
+        for name in (META, TENSORS, IDS, LOCK):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
+
+
 def to_json(value: Any, **options: Any) -> str:
     """JSON text; numbers and arrays of NumPy count as Python's.
 
@@ -263,8 +297,12 @@ def _finish_replacing(place: Path) -> None:
 
 def _clear_drafts(place: Path) -> None:
     """Remove what killed writers left behind."""
-    for draft in place.glob(f".vitalrank.{'[0-9a-f]' * 8}.tmp"):
+    for draft in _drafts(place):
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _drafts(place: Path) -> Iterator[Path]:
+    return place.glob(f".vitalrank.{'[0-9a-f]' * 8}.tmp")
 
 
 # ---------------------------------------------------------------------------------------------------- reading

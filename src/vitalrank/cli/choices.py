@@ -172,12 +172,19 @@ def parts_of(log: Any, test: float, valid: float) -> dict[str, Any]:
     return {"train": train, **{name: part for name, part in zip(shares, held_out, strict=True) if shares[name]}}
 
 
-def save_config(path: Path | None, values: Mapping[str, Any], comments: Sequence[str] = ()) -> None:
-    """Write settings to a config file, if one is asked for."""
+def save_config(ctx: typer.Context, log: Path, values: Mapping[str, Any]) -> None:
+    """Write settings to the file of ``--save-config``, if one is asked for; the same settings may stand there."""
     from vitalrank._util.files import write_text
+    from vitalrank._util.outputs import check_outputs
 
-    if path is not None:
-        write_text(path, to_toml(values, comments))
+    path: Path | None = ctx.params["save_config"]
+    if path is None:
+        return
+    text = to_toml(values)
+    is_there = path.is_file() and path.read_bytes() == text.encode()
+    check_outputs([path], inputs=[log], force=is_there or ctx.params["force"])
+    if not is_there:
+        write_text(path, text)
 
 
 def print_json(value: Mapping[str, Any]) -> None:

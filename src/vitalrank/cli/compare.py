@@ -52,13 +52,15 @@ def compare(
     [bold]vitalrank compare log.tsv --out runs/cmp --samplers uni,vins[/]
     """
     from vitalrank.cli.choices import read_log, save_config
-    from vitalrank.comparing import entries_of, run_comparison, write_tables
-    from vitalrank.report.page import write_report
+    from vitalrank.comparing import check_tables, entries_of, run_comparison, write_tables
+    from vitalrank.report.page import check_page, write_report
 
     config = TrainConfig(**options.training_of(ctx))
-    json = ctx.params["json"]
+    json, force = ctx.params["json"], ctx.params["force"]
     made, makers = choices(samplers, models, typed_and_filed(ctx, "settings"))
-    save_config(ctx.params["save_config"], {**_typed(ctx), "set": _table(made, makers)})
+    check_tables(out, [log], force)
+    check_page(out / "report.html", [log], force)
+    save_config(ctx, log, {**_typed(ctx), "set": _table(made, makers)})
     whole = read_log(log, ctx)
     runs = sum(1 if entry.sampler is None else seeds for entry in entries_of(made, makers))
     with _follower(runs, config.epochs, quiet=json) as follow:
@@ -67,8 +69,8 @@ def compare(
             test=ctx.params["test"], valid=ctx.params["valid"], out=out, keep_models=keep_models, follow=follow,
         )  # fmt: skip
     results = replace(results, facts={**results.facts, "file": log.name})
-    write_tables(results, out)
-    page = write_report(results, out / "report.html", title=f"{log.name}: samplers compared")
+    write_tables(results, out, force=force)
+    page = write_report(results, out / "report.html", title=f"{log.name}: samplers compared", force=force)
     _print(results, page, out, json)
 
 

@@ -14,7 +14,7 @@ import typer
 from vitalrank.errors import SettingError, StorageError
 
 # What a command is asked to do this time, not how.
-_LEFT_OUT = frozenset({"log", "out", "resume", "json", "config", "save-config", "help"})
+_LEFT_OUT = frozenset({"log", "out", "resume", "json", "config", "save-config", "force", "help"})
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vitalrank.cli import options
+
 if TYPE_CHECKING:
     from vitalrank.analysis import Inspection
     from vitalrank.training import History
@@ -29,7 +31,8 @@ def inspect(
     seed: Annotated[int, typer.Option(help="Of the samples.")] = 0,
     threads: Annotated[int | None, typer.Option(help="At most so many threads.")] = None,
     page: Annotated[Path | None, typer.Option(help="Also draw the run as an HTML page.", dir_okay=False)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Show a run's imbalance, gradients, norms, frequency clustering and exposure, and say which knob to turn."""
     import vitalrank as vr
@@ -37,12 +40,12 @@ def inspect(
     from vitalrank.cli.choices import print_json
 
     if page is not None:
-        vr.report.check_place(page)
+        vr.report.check_page(page, force=force)
     model = vr.load(run)
     parts = [part for name, part in model.held_out.items() if name == "valid"]
     found = inspect_model(model, n, exclude=parts, sample=sample, seed=seed, threads=threads)
     if page is not None:
-        vr.report.write_report(vr.report.results_of(model, run.resolve().name), page, str(model))
+        vr.report.write_report(vr.report.results_of(model, run.resolve().name), page, str(model), force=force)
     if json:
         print_json({"run": str(run), "model": repr(model), **_told(model.history), **found.to_dict()})
         return

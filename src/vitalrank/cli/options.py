@@ -105,6 +105,7 @@ Config = Annotated[
     _file(help="Settings to start from (TOML); options that are typed win.", callback=from_file, is_eager=True),
 ]
 SaveConfig = Annotated[Path | None, _file(help="Write the settings in force there, for --config.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files that vitalrank did not write.")]
 
 # Name -> annotation and default, in the order of --help.
 FORMAT = {
@@ -140,7 +141,7 @@ TRAINING = {
     "device": (Device, TrainConfig.device),
     "precision": (Precision, TrainConfig.precision),
 }
-FILES = {"config": (Config, None), "save_config": (SaveConfig, None), "json": (Json, False)}
+FILES = {"config": (Config, None), "save_config": (SaveConfig, None), "force": (Force, False), "json": (Json, False)}
 
 # Options of the library's fit that a flag of another name stands for.
 FIELDS = {name: {"hinge_margin": "margin"}.get(name, name) for name in (*TRAINING, "seed")}

@@ -48,7 +48,7 @@ def fit(
     job = _job(ctx, model, sampler, typed_and_filed(ctx, "settings"))
     if job.sampler is None:
         _refuse_existing(out)
-    save_config(ctx.params["save_config"], job.config_file(in_force(ctx)))
+    save_config(ctx, log, job.config_file(in_force(ctx)))
     parts = parts_of(read_log(log, ctx), ctx.params["test"], ctx.params["valid"])
     train = parts.pop("train")
     made = job.model

@@ -69,15 +69,17 @@ def tune(
     [bold]vitalrank tune log.tsv --out runs/t --range beta=0..1 --range dim=16,32[/]
     [bold]vitalrank fit log.tsv --out runs/a --config runs/t/best.toml[/]
     """
-    from vitalrank._util.files import write_text
+    from vitalrank._util.outputs import check_outputs, write_recorded
     from vitalrank.cli.choices import fit_file, parts_of, read_log, save_config
     from vitalrank.errors import SettingError
     from vitalrank.tuning import tune as search
 
+    force = ctx.params["force"]
+    check_outputs([out / "best.toml", out / "trials.csv"], [log], force)
     fixed = typed_and_filed(ctx, "settings")
     make, law = _parts(ctx, model, sampler, fixed)
     searched = _space(ctx, model, make, law, fixed)
-    save_config(ctx.params["save_config"], _own_file(ctx, fixed, searched))
+    save_config(ctx, log, _own_file(ctx, fixed, searched))
     parts = parts_of(read_log(log, ctx), ctx.params["test"], ctx.params["valid"])
     if "valid" not in parts:
         raise SettingError("tune measures by valid; give a --valid share above 0.")
@@ -91,9 +93,10 @@ def tune(
     reading = {key: value for key, value in in_force(ctx).items() if key.replace("-", "_") in options.READING}
     best = fit_file(reading, model, tuned.make_model(), tuned.make_sampler(), vars(tuned.config))
     comments = [_sentence(tuned), f"vitalrank fit {log} --config {out / 'best.toml'} --out FOLDER"]
-    save_config(out / "best.toml", best, comments)
-    write_text(out / "trials.csv", tuned.to_csv())
-    _print(tuned, out, to_toml(best, comments), ctx.params["json"])
+    text = to_toml(best, comments)
+    write_recorded(out / "best.toml", text, force)
+    write_recorded(out / "trials.csv", tuned.to_csv(), force)
+    _print(tuned, out, text, ctx.params["json"])
 
 
 def _parts(

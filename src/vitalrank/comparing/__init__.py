@@ -4,6 +4,16 @@ from vitalrank.comparing.outcomes import Outcome
 from vitalrank.comparing.planning import Entry, entries_of
 from vitalrank.comparing.results import Results, Row
 from vitalrank.comparing.running import run_comparison
-from vitalrank.comparing.tables import FORMATS, write_tables
+from vitalrank.comparing.tables import FORMATS, check_tables, write_tables
 
-__all__ = ["FORMATS", "Entry", "Outcome", "Results", "Row", "entries_of", "run_comparison", "write_tables"]
+__all__ = [
+    "FORMATS",
+    "Entry",
+    "Outcome",
+    "Results",
+    "Row",
+    "check_tables",
+    "entries_of",
+    "run_comparison",
+    "write_tables",
+]

@@ -49,10 +49,20 @@ class Outcome:
         return {"model": self.model, "sampler": self.sampler, "seed": self.seed}
 
 
+def result_file(folder: Path) -> Path:
+    """The result of the run that is trained in ``folder``."""
+    return folder.with_name(folder.name + ".json")
+
+
+def values_file(result: Path) -> Path:
+    """The values per user beside a result."""
+    return result.with_suffix(".safetensors")
+
+
 def write_outcome(outcome: Outcome, path: Path) -> None:
     """Write an outcome as ``path`` (JSON) with the per-user values beside it; the JSON comes last, whole or not."""
     plain = {name: value for name, value in asdict(outcome).items() if name != PER_USER}
-    values = path.with_suffix(".safetensors")
+    values = values_file(path)
     try:
         with atomic_write(values) as draft:
             write_tensors({PER_USER: outcome.per_user}, draft)
@@ -67,7 +77,7 @@ def read_outcome(path: Path, expected: dict[str, Any]) -> Outcome | None:
         return None
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
-        outcome = Outcome(**plain, per_user=load_file(path.with_suffix(".safetensors"))[PER_USER])
+        outcome = Outcome(**plain, per_user=load_file(values_file(path))[PER_USER])
     except PermissionError as error:
         raise StorageError(f"{path}: you may not read this result; ask its owner, or change its mode.") from error
     except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +16,8 @@ import numpy as np
 from vitalrank._util.devices import resolve
 from vitalrank._util.files import write_text
 from vitalrank.analysis import Counted, inspect_model, picture
-from vitalrank.comparing.outcomes import Outcome, read_outcome, write_outcome
+from vitalrank.checkpoint import foreign_files, remove_folder
+from vitalrank.comparing.outcomes import Outcome, read_outcome, result_file, values_file, write_outcome
 from vitalrank.comparing.planning import (
     Entry,
     check,
@@ -111,9 +111,9 @@ def run_comparison(
     )
     facts = {**facts_of(log, config, test, valid, chosen), "own_training": own_settings(entries, config, fixed)}
     store = None if out is None else _Store(Path(out), keep_models)
-    if store is not None:
-        store.open(facts)
     plan = [(entry, seed) for entry in entries for seed in (chosen if entry.sampler is not None else chosen[:1])]
+    if store is not None:
+        store.open(facts, plan)
     outcomes: list[Outcome] = []
     for entry, seed in plan:
         try:
@@ -140,11 +140,14 @@ class _Store:
     path: Path
     keep_models: bool
 
-    def open(self, facts: Mapping[str, Any]) -> None:
-        """Start the folder, or make sure that it is of the same comparison."""
+    def open(self, facts: Mapping[str, Any], plan: Sequence[tuple[Entry, int]]) -> None:
+        """Start the folder, or make sure that it is of the same comparison; files of others are refused."""
         place = self.path / PLAN
+        is_new = not place.exists()
+        for entry, seed in plan:
+            self._check_free(self.place(entry, seed), is_new)
         asked = {name: facts[name] for name in ("log", "split", "training", "own_training")}
-        if not place.is_file():
+        if is_new:
             write_text(place, json.dumps(asked, indent=2))
             return
         try:
@@ -159,6 +162,19 @@ class _Store:
                         f"{self.path}: holds a comparison with {name} {there}, not {value}; "
                         "choose another folder, or ask for the same to go on."
                     )
+
+    @staticmethod
+    def _check_free(folder: Path, is_new: bool) -> None:
+        """A new comparison begins with nothing there; later, a run's folder holds no files but the run's."""
+        result = result_file(folder)
+        if result.exists() and not is_new:
+            return  # finished: its folder is not touched
+        found = [path for path in (result, values_file(result), folder) if path.exists()]
+        foreign = foreign_files(folder)
+        if is_new and found and (found[0] != folder or any(folder.iterdir())):
+            raise StorageError(f"{found[0]}: exists, but is of no comparison; choose another folder.")
+        if foreign:
+            raise StorageError(f"{folder / foreign[0]}: is not part of a run; move it or choose another folder.")
 
     def place(self, entry: Entry, seed: int) -> Path:
         return self.path / "runs" / f"{slug(entry.label)}-seed{seed}"
@@ -190,7 +206,7 @@ class Job:
         model = entry.make()
         sampler = None if entry.sampler is None else repr(entry.sampler)
         folder = None if store is None else store.place(entry, seed)
-        file = None if folder is None else folder.with_name(folder.name + ".json")
+        file = None if folder is None else result_file(folder)
         done = None if file is None else read_outcome(file, {"model": repr(model), "sampler": sampler, "seed": seed})
         if done is not None:
             return done
@@ -202,7 +218,7 @@ class Job:
                 model.save(folder)
             write_outcome(outcome, file)
             if not store.keep_models:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_folder(folder)
         return outcome
 
     def train(

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from vitalrank._util.files import write_text
+from vitalrank._util.outputs import check_outputs, write_recorded
 from vitalrank.comparing.results import Results, Row
 
 _FIRST = ("ndcg", "recall", "f1", "coverage")  # metrics of the short tables
@@ -168,8 +168,26 @@ def flat(row: Row) -> dict[str, Any]:
 FORMATS: dict[str, Callable[[Results], str]] = {"csv": to_csv, "json": to_json, "tex": to_latex, "md": to_markdown}
 
 
-def write_tables(results: Results, folder: str | os.PathLike[str]) -> list[Path]:
+def check_tables(folder: str | os.PathLike[str], inputs: Sequence[Path] = (), force: bool = False) -> None:
+    """Refuse to write tables over files that are not ours, or over an input."""
+    check_outputs(table_paths(folder), inputs, force)
+
+
+def table_paths(folder: str | os.PathLike[str]) -> list[Path]:
+    """The files that ``write_tables`` writes.
+
+    Examples
+    --------
+    >>> [path.name for path in table_paths("cmp")]
+    ['results.csv', 'results.json', 'results.tex', 'results.md']
+    """
+    return [Path(folder) / f"results.{ending}" for ending in FORMATS]
+
+
+def write_tables(results: Results, folder: str | os.PathLike[str], force: bool = False) -> list[Path]:
     """Write the ranking as ``results.csv``, ``.json``, ``.tex`` and ``.md``.
+
+    Files there that the library did not write, or that were changed since, are replaced only with ``force``.
 
     Examples
     --------
@@ -180,9 +198,8 @@ def write_tables(results: Results, folder: str | os.PathLike[str]) -> list[Path]
     >>> [path.name for path in write_tables(results, tempfile.mkdtemp())]
     ['results.csv', 'results.json', 'results.tex', 'results.md']
     """
-    paths = []
-    for ending, make in FORMATS.items():
-        path = Path(folder) / f"results.{ending}"
-        write_text(path, make(results))
-        paths.append(path)
+    paths = table_paths(folder)
+    check_outputs(paths, force=force)
+    for path, make in zip(paths, FORMATS.values(), strict=True):
+        write_recorded(path, make(results), force)
     return paths

@@ -1,5 +1,5 @@
 """The report page: parts made of SVG and HTML text, no drawing library."""
 
-from vitalrank.report.page import check_place, make_page, results_of, summary_sentence, write_report
+from vitalrank.report.page import check_page, make_page, results_of, summary_sentence, write_report
 
-__all__ = ["check_place", "make_page", "results_of", "summary_sentence", "write_report"]
+__all__ = ["check_page", "make_page", "results_of", "summary_sentence", "write_report"]

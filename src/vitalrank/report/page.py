@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from vitalrank._util.files import write_text
+from vitalrank._util.files import check_output, write_text
+from vitalrank._util.outputs import check_not_input
 from vitalrank.comparing.planning import Entry, environment
 from vitalrank.comparing.results import Results
 from vitalrank.comparing.running import Job
-from vitalrank.errors import SettingError, StorageError
+from vitalrank.errors import SettingError
 from vitalrank.report.sections import SECTIONS, opening, summary_sentence
 from vitalrank.training import TrainConfig
 
-_MARK, _HEAD = b'<meta name="generator" content="vitalrank">', 1000  # of page.html, and where to look for it
-
-__all__ = ["check_place", "make_page", "results_of", "summary_sentence", "write_report"]
+__all__ = ["check_page", "make_page", "results_of", "summary_sentence", "write_report"]
 
 
 def make_page(results: Results, title: str = "Samplers compared") -> str:
@@ -41,7 +41,9 @@ def make_page(results: Results, title: str = "Samplers compared") -> str:
     return head + "".join(parts[name] + after for name, _, after in (piece.partition("}}") for piece in rest))
 
 
-def write_report(results: Results, path: str | os.PathLike[str], title: str = "Samplers compared") -> Path:
+def write_report(
+    results: Results, path: str | os.PathLike[str], title: str = "Samplers compared", force: bool = False
+) -> Path:
     """Write the page of a comparison.
 
     Parameters
@@ -52,6 +54,8 @@ def write_report(results: Results, path: str | os.PathLike[str], title: str = "S
         The HTML file. An earlier page is replaced, any other file is not.
     title
         Above the summary.
+    force
+        Replace any other file, too.
 
     Examples
     --------
@@ -63,24 +67,20 @@ def write_report(results: Results, path: str | os.PathLike[str], title: str = "S
     'report.html'
     """
     place = Path(path)
-    check_place(place)
+    check_page(place, force=force)
     write_text(place, make_page(results, title))
     return place
 
 
-def check_place(path: Path) -> None:
-    """Refuse to replace a file that is no page of ours.
+def check_page(path: Path, inputs: Sequence[Path] = (), force: bool = False) -> None:
+    """Refuse to replace an input, or a file that is no page of ours.
 
     Examples
     --------
-    >>> check_place(Path("no/such/page.html"))
+    >>> check_page(Path("no/such/page.html"))
     """
-    if not path.is_file():
-        return
-    with path.open("rb") as file:
-        start = file.read(_HEAD)
-    if start and _MARK not in start:
-        raise StorageError(f"{path}: is there already and no page of vitalrank; choose another name or remove it.")
+    check_not_input(path, inputs)
+    check_output(path, force=force)
 
 
 def results_of(model: Any, label: str = "run") -> Results:
