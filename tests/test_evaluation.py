@@ -64,6 +64,11 @@ def split():
     ("n_users", "n_items", "dim", "n"),
     [(1, 1, 1, 1), (9, 40, 3, 7), (130, PANEL, 8, 3), (37, 1300, 5, 25), (6, 30, 2, 30)],
 )
+def test_compare_is_the_former_name_of_significance(two_results):
+    with pytest.warns(DeprecationWarning, match="vr.significance"):
+        assert vr.evaluation.compare(*two_results, "ndcg@20") == vr.significance(*two_results, "ndcg@20")
+
+
 def test_top_items_equal_a_stable_sort(kind, n_users, n_items, dim, n):
     rng = np.random.default_rng(n_users)
     train = random_log(rng, n_users, n_items, 2 * n_users)
@@ -243,7 +248,7 @@ def two_results(split):
 
 def test_paired_t_equals_scipy(two_results):
     a, b = two_results
-    outcome = vr.compare(a, b, "recall@20")
+    outcome = vr.significance(a, b, "recall@20")
     expected = stats.ttest_rel(a.per_user["recall@20"], b.per_user["recall@20"])
     assert outcome.p_value == pytest.approx(expected.pvalue)
     interval = expected.confidence_interval()
@@ -256,9 +261,9 @@ def test_differences_that_are_all_the_same():
     def result(value):
         return SimpleNamespace(users=np.arange(6), relevant=np.ones(6), per_user={"ndcg@5": np.full(6, value)})
 
-    assert vr.compare(result(0.5), result(0.25), "ndcg@5").p_value == 0.0
+    assert vr.significance(result(0.5), result(0.25), "ndcg@5").p_value == 0.0
     exact = 2 / 2**6  # all signs as they are, or all turned
-    outcome = vr.compare(result(0.5), result(0.25), "ndcg@5", test="sign-flip", rounds=20_000)
+    outcome = vr.significance(result(0.5), result(0.25), "ndcg@5", test="sign-flip", rounds=20_000)
     assert outcome.p_value == pytest.approx(exact, abs=0.01)
 
 
@@ -272,21 +277,21 @@ def test_sign_flip_p_value_equals_the_exact_one():
 
 def test_a_model_does_not_differ_from_itself(two_results):
     for test in ("t", "sign-flip"):
-        assert vr.compare(two_results[0], two_results[0], "ndcg@20", test=test).p_value == 1.0
+        assert vr.significance(two_results[0], two_results[0], "ndcg@20", test=test).p_value == 1.0
 
 
 def test_results_of_other_users_cannot_be_compared(split, two_results):
     train, valid, _ = split
     other = vr.evaluate(vr.MostPopular().fit(train), valid, at=20)
     with pytest.raises(vr.DataError, match="same test log"):
-        vr.compare(two_results[0], other, "ndcg@20")
+        vr.significance(two_results[0], other, "ndcg@20")
 
 
 def test_only_metrics_and_tests_that_exist_can_be_compared(two_results):
     with pytest.raises(vr.SettingError, match=r"metric='ndcg@7': choose one of .*ndcg@20"):
-        vr.compare(*two_results, "ndcg@7")
+        vr.significance(*two_results, "ndcg@7")
     with pytest.raises(vr.SettingError, match="test='z': choose one of t, sign-flip"):
-        vr.compare(*two_results, "ndcg@20", test="z")
+        vr.significance(*two_results, "ndcg@20", test="z")
 
 
 # ---------------------------------------------------------------------------------------------------- bad input

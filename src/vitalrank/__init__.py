@@ -13,6 +13,7 @@ _HOMES = {
     "read": "readers",
     "evaluate": "evaluation",
     "compare": "evaluation",
+    "significance": "evaluation",
     "MF": "models",
     "FPMC": "models",
     "MARank": "models",

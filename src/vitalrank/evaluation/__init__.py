@@ -1,7 +1,7 @@
-"""Honest numbers: the whole catalogue ranked for every test user, measured, broken down and compared."""
+"""Honest numbers: the whole catalogue ranked for every test user, measured, broken down and tested for significance."""
 
 from vitalrank.evaluation.measuring import evaluate, popularity_band, value_of
 from vitalrank.evaluation.results import Evaluation
-from vitalrank.evaluation.significance import Comparison, compare
+from vitalrank.evaluation.significance import Comparison, compare, significance
 
-__all__ = ["Comparison", "Evaluation", "compare", "evaluate", "popularity_band", "value_of"]
+__all__ = ["Comparison", "Evaluation", "compare", "evaluate", "popularity_band", "significance", "value_of"]

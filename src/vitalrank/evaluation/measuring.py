@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +12,18 @@ from vitalrank._util.threads import limited
 from vitalrank.errors import DataError, SettingError
 from vitalrank.evaluation.results import COVERAGE, Evaluation, Groups, Lists, PerUser, mean_of
 from vitalrank.evaluation.significance import percentile_interval, resampled_means
-from vitalrank.interactions import Interactions
+from vitalrank.interactions import Interactions, check_same_ids, logs_of
 from vitalrank.kernels.cpu.ranking.top_n import mark_hits
 from vitalrank.metrics import ADDITIVE, METRICS, harmonic_mean
-from vitalrank.ranking.top_n import check_same_ids, logs_of, top_blocks
-
-if TYPE_CHECKING:
-    from vitalrank.models.base import Recommender
+from vitalrank.ranking.scorers import Scorer
+from vitalrank.ranking.top_n import top_blocks
 
 DEGREE_BANDS = {"<10": 0, "10-20": 10, "20-50": 20, "50-100": 50, ">=100": 100}  # name -> lowest degree
 POPULARITY_BANDS = ("head", "middle", "tail")
 
 
 def evaluate(
-    model: Recommender,
+    model: Scorer,
     test: Interactions,
     at: int | Sequence[int] = (5, 10, 20),
     *,
@@ -101,7 +98,7 @@ def evaluate(
 
 
 def _rank(
-    model: Recommender,
+    model: Scorer,
     test: Interactions,
     lengths: Sequence[int],
     exclude: Sequence[Interactions],
@@ -195,7 +192,7 @@ def _lengths(at: int | Sequence[int]) -> list[int]:
     return sorted(set(map(int, lengths)))
 
 
-def value_of(model: Recommender, held_out: Interactions, metric: str, threads: int | None = None) -> float:
+def value_of(model: Scorer, held_out: Interactions, metric: str, threads: int | None = None) -> float:
     """One metric, such as ``"ndcg@10"``, of a model on a held-out part.
 
     Examples

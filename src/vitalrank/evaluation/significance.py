@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ class Comparison:
         )
 
 
-def compare(
+def significance(
     a: Evaluation,
     b: Evaluation,
     metric: str = "ndcg@10",
@@ -76,7 +77,7 @@ def compare(
     >>> log = vr.Interactions.from_arrays([1, 1, 1, 2, 2, 2, 3, 3, 3], [1, 2, 3, 1, 2, 4, 1, 3, 2])
     >>> train, test = log.split_last(0.2)
     >>> a = vr.evaluate(vr.ItemKNN().fit(train), test, at=1)
-    >>> vr.compare(a, a, "ndcg@1").p_value
+    >>> vr.significance(a, a, "ndcg@1").p_value
     1.0
     """
     if test not in TESTS:
@@ -97,6 +98,16 @@ def compare(
     p_value = TESTS[test](difference, rounds, seed)
     values = float(a.per_user[metric].mean()), float(b.per_user[metric].mean())
     return Comparison(metric, *values, mean, p_value, mean - reach, mean + reach, len(difference), test)
+
+
+def compare(a: Evaluation, b: Evaluation, metric: str = "ndcg@10", **options: Any) -> Comparison:
+    """The former name of :func:`significance`."""
+    warnings.warn(
+        "compare(result, result) is now vr.significance; the old name goes with the next release.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return significance(a, b, metric, **options)
 
 
 def _t_test(difference: Values, rounds: int, seed: int) -> float:

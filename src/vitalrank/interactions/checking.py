@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.errors import SettingError
+from vitalrank.errors import DataError, SettingError
 from vitalrank.interactions.log import Interactions
 
 
@@ -40,3 +41,22 @@ def check_rows(indptr: NDArray[Any], items: NDArray[Any], n_users: int, n_items:
         raise ValueError(f"the log has no rows of {n_users} users")
     if len(items) and not (items.min() >= 0 and items.max() < n_items):
         raise ValueError(f"the log names items outside 0 to {n_items - 1}")
+
+
+def logs_of(exclude: Interactions | Sequence[Interactions] | None) -> Sequence[Interactions]:
+    """The logs to leave out, however they were given."""
+    if exclude is None:
+        return ()
+    return exclude if isinstance(exclude, Sequence) else (exclude,)
+
+
+def check_same_ids(train: Interactions, other: Interactions, name: str) -> None:
+    """Refuse a log whose internal ids mean other users or items than those of ``train``."""
+    check_log(name, other)
+    for what in ("user_ids", "item_ids"):
+        ours, theirs = getattr(train, what), getattr(other, what)
+        if ours is not theirs and not np.array_equal(ours, theirs):
+            raise DataError(
+                f"{name} has other {what} than the model's training log ({len(theirs)} against {len(ours)}); "
+                "take all parts from one split_last."
+            )

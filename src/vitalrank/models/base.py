@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -16,12 +16,13 @@ from vitalrank.checkpoint import Saved, write_folder
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions, check_rows
+from vitalrank.ranking.scorers import DotScorer, Scorer
 
 Array = NDArray[Any]
 _LOGS = "log."  # prefix of the tensors that hold the training log and what was held out of it
 
 
-class Recommender(ABC):
+class Recommender(Scorer):
     """A model that scores every item for every user of its training log.
 
     A subclass gives ``fit`` (which sets ``self.train``), ``scores``, ``history_scores``, ``similarities`` and, to
@@ -29,7 +30,6 @@ class Recommender(ABC):
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {}  # options of fit that differ from TrainConfig's
-    device: str = "cpu"  # where its vectors lie
     _train: Interactions | None = None
 
     @cached_property
@@ -56,18 +56,6 @@ class Recommender(ABC):
         self._train = log
 
     # ------------------------------------------------------------------------------- what a subclass gives
-
-    @abstractmethod
-    def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
-        """Scores of items ``start..stop-1`` for each user, as float32 ``(B, stop - start)``."""
-
-    @abstractmethod
-    def history_scores(self, items: Array) -> NDArray[np.float32]:
-        """Scores of all items for someone who touched ``items`` and is not in the log, as ``(I,)``."""
-
-    @abstractmethod
-    def similarities(self, item: int) -> NDArray[np.float32]:
-        """How alike each item is to ``item``, as ``(I,)``."""
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
@@ -171,7 +159,7 @@ class Recommender(ABC):
         return f"{type(self).__name__}({settings})"
 
 
-class DotRecommender(Recommender):
+class DotRecommender(Recommender, DotScorer):
     """A model that scores with one dot product: ``score(u, i) = query(u) . item(i)``.
 
     A subclass gives ``queries`` and ``item_table`` and inherits the rest. A bias is one more column: its value in
@@ -179,15 +167,6 @@ class DotRecommender(Recommender):
     """
 
     constant_columns: int = 0  # trailing query coordinates that are 1 for every user
-
-    @abstractmethod
-    def queries(self, users: Array) -> NDArray[np.float32]:
-        """The query vector of each user, as float32 ``(B, d)``."""
-
-    @property
-    @abstractmethod
-    def item_table(self) -> NDArray[np.float32]:
-        """The item vectors, as C-contiguous float32 ``(I, d)``."""
 
     def vectors_on(self, device: str) -> tuple[Callable[[Any], Any], Any]:
         """The vectors as tensors of a device: queries (B, d) of given users, and the item table (I, d)."""

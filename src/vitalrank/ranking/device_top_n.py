@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from vitalrank.errors import TrainingError
 from vitalrank.kernels.gpu.ranking.top_n import Rows, top_by_dot
-
-if TYPE_CHECKING:
-    from vitalrank.models.base import DotRecommender
+from vitalrank.ranking.scorers import DotScorer
 
 Array = NDArray[Any]
 _CELLS = 1 << 28  # scores held at a time: a gibibyte
@@ -31,7 +29,7 @@ class DeviceRanker:
         A resolved name.
     """
 
-    def __init__(self, model: DotRecommender, indptr: Array, seen: Array, device: str) -> None:
+    def __init__(self, model: DotScorer, indptr: Array, seen: Array, device: str) -> None:
         self._queries, self._table = model.vectors_on(device)
         self._seen = Rows(torch.from_numpy(indptr).to(device), torch.from_numpy(seen).to(device))
         self._device = device

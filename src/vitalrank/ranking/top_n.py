@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.devices import resolve
 from vitalrank._util.threads import limited
-from vitalrank.errors import DataError, SettingError, TrainingError
-from vitalrank.interactions import Interactions, check_log
+from vitalrank.errors import SettingError, TrainingError
+from vitalrank.interactions import Interactions, check_same_ids
 from vitalrank.kernels.cpu.ranking import top_n as kernels
-
-if TYPE_CHECKING:
-    from vitalrank.models.base import DotRecommender, Recommender
+from vitalrank.ranking.scorers import DotScorer, Scorer
 
 Array = NDArray[Any]
 Top = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -25,7 +23,7 @@ _CELLS = 4_000_000  # scores held at a time for any other model
 
 
 def top_items(
-    model: Recommender,
+    model: Scorer,
     users: Array,
     n: int,
     *,
@@ -54,7 +52,7 @@ def top_items(
 
 
 def top_blocks(
-    model: Recommender,
+    model: Scorer,
     users: Array,
     n: int,
     *,
@@ -78,19 +76,17 @@ def top_blocks(
         yield rows, items, scores
 
 
-def _ranker(model: Recommender, device: str | None, seen_indptr: Array, seen: Array) -> tuple[Any, int]:
+def _ranker(model: Scorer, device: str | None, seen_indptr: Array, seen: Array) -> tuple[Any, int]:
     """What ranks a block of users, and how many make a block."""
-    from vitalrank.models.base import DotRecommender
-
     where = model.device if device is None else resolve(device)
-    if not isinstance(model, DotRecommender):
+    if not isinstance(model, DotScorer):
         if where != "cpu":
             raise SettingError(f"{type(model).__name__} is no dot product and ranks on the CPU; leave out device.")
         return _tile_ranker(model), max(1, _CELLS // max(1, model.train.n_items))
     return (_dot_ranker(model), _USERS) if where == "cpu" else _device_ranker(model, where, seen_indptr, seen)
 
 
-def _device_ranker(model: DotRecommender, device: str, seen_indptr: Array, seen: Array) -> tuple[Any, int]:
+def _device_ranker(model: DotScorer, device: str, seen_indptr: Array, seen: Array) -> tuple[Any, int]:
     from vitalrank.ranking.device_top_n import DeviceRanker
 
     ranker = DeviceRanker(model, seen_indptr, seen, device)
@@ -102,7 +98,7 @@ def _device_ranker(model: DotRecommender, device: str, seen_indptr: Array, seen:
     return best, ranker.block
 
 
-def _dot_ranker(model: DotRecommender) -> Any:
+def _dot_ranker(model: DotScorer) -> Any:
     table = model.item_table
     _check_finite(table, f"the item table of {type(model).__name__}")
     panels = kernels.pack(table)
@@ -118,7 +114,7 @@ def _dot_ranker(model: DotRecommender) -> Any:
     return best
 
 
-def _tile_ranker(model: Recommender) -> Any:
+def _tile_ranker(model: Scorer) -> Any:
     def best(users: Array, seen_indptr: Array, seen: Array, scores: Array, items: Array) -> None:
         tile = np.array(model.scores(users, 0, model.train.n_items), np.float32, order="C")  # a copy to strike out in
         if np.isnan(tile).any():
@@ -135,25 +131,6 @@ def _seen(train: Interactions, exclude: Sequence[Interactions]) -> tuple[NDArray
         total = total + log.csr
     total.sort_indices()
     return total.indptr.astype(np.int64), total.indices.astype(np.int32, copy=False)
-
-
-def logs_of(exclude: Interactions | Sequence[Interactions] | None) -> Sequence[Interactions]:
-    """The logs to leave out, however they were given."""
-    if exclude is None:
-        return ()
-    return exclude if isinstance(exclude, Sequence) else (exclude,)
-
-
-def check_same_ids(train: Interactions, other: Interactions, name: str) -> None:
-    """Refuse a log whose internal ids mean other users or items than those of ``train``."""
-    check_log(name, other)
-    for what in ("user_ids", "item_ids"):
-        ours, theirs = getattr(train, what), getattr(other, what)
-        if ours is not theirs and not np.array_equal(ours, theirs):
-            raise DataError(
-                f"{name} has other {what} than the model's training log ({len(theirs)} against {len(ours)}); "
-                "take all parts from one split_last."
-            )
 
 
 def _check_finite(values: Array, name: str) -> None:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_choice
 from vitalrank.errors import SettingError, StorageError
-
-if TYPE_CHECKING:
-    from vitalrank.models.base import DotRecommender
+from vitalrank.ranking.scorers import DotScorer
 
 Array = NDArray[Any]
 
 
-def export(model: DotRecommender, path: str | os.PathLike[str], format: str = "numpy") -> None:
+def export(model: DotScorer, path: str | os.PathLike[str], format: str = "numpy") -> None:
     """Write item and user vectors so that any inner-product search gives the model's own ranking.
 
     A bias is part of the vectors (one more column, 1 in every user's), so nothing has to be added afterwards.

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import is_count
 from vitalrank.errors import SettingError, UnknownIdError
-from vitalrank.interactions import Interactions
-from vitalrank.ranking.top_n import logs_of, top_items
+from vitalrank.interactions import Interactions, logs_of
+from vitalrank.ranking.scorers import DotScorer, Scorer
+from vitalrank.ranking.top_n import top_items
 from vitalrank.serving.exporting import export
-
-if TYPE_CHECKING:
-    from vitalrank.models.base import DotRecommender, Recommender
 
 __all__ = ["cosines", "export", "fold_in", "recommend", "similar_items", "similar_users", "solve_query"]
 
@@ -25,7 +23,7 @@ _UNKNOWN = ("error", "popular")
 
 
 def recommend(
-    model: Recommender,
+    model: Scorer,
     users: Any,
     n: int = 10,
     *,
@@ -85,7 +83,7 @@ def recommend(
     return (ids[0], scores[0]) if single else (ids, scores)
 
 
-def similar_items(model: Recommender, item: Any, n: int = 10) -> tuple[Array, Floats]:
+def similar_items(model: Scorer, item: Any, n: int = 10) -> tuple[Array, Floats]:
     """The ``n`` items most like ``item`` by the model's own measure, without ``item`` itself.
 
     Dot-product models compare the item vectors by cosine, ItemKNN by its similarities.
@@ -102,14 +100,14 @@ def similar_items(model: Recommender, item: Any, n: int = 10) -> tuple[Array, Fl
     return _original(model.train, items), scores
 
 
-def similar_users(model: DotRecommender, user: Any, n: int = 10) -> tuple[Array, Floats]:
+def similar_users(model: DotScorer, user: Any, n: int = 10) -> tuple[Array, Floats]:
     """The ``n`` users whose query vectors have the largest cosine to that of ``user``, without ``user``."""
     index = int(model.train.user_index([user])[0])
     users, scores = best(model.user_similarities(index), _count(n), leave_out=np.array([index]))
     return model.train.user_ids[users], scores
 
 
-def fold_in(model: Recommender, history: Sequence[Any], n: int = 10) -> tuple[Array, Floats]:
+def fold_in(model: Scorer, history: Sequence[Any], n: int = 10) -> tuple[Array, Floats]:
     """The ``n`` best items for someone who is not in the log, from the items they touched; those are left out.
 
     Dot-product models look for a query vector on the fixed item table (:func:`solve_query`); ItemKNN adds the

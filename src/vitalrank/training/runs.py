@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_count, is_number
 from vitalrank._util.locks import only_writer
@@ -18,11 +19,23 @@ from vitalrank.checkpoint import is_saved, read_folder, read_meta, write_folder
 from vitalrank.engines.base import Engine
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
-from vitalrank.models.base import Recommender
 
 _STATE = "training.state."
 _CURRENT = "training.values."  # present where the model to serve is of an earlier, better epoch
 _BEFORE = "training.before."  # present where the last epoch is the best, but was evaluated only because it is the last
+
+
+class SavableModel(Protocol):
+    """What a run folder keeps of a model."""
+
+    def meta(self) -> dict[str, Any]:
+        """What a saved folder says about the model beside its arrays."""
+
+    def log_tensors(self) -> dict[str, NDArray[Any]]:
+        """The training log and the held-out parts."""
+
+    def ids(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Original user and item ids."""
 
 
 class Best(NamedTuple):
@@ -87,7 +100,7 @@ class RunFolder:
         enough_epochs = self.epochs is not None and epoch - self.written >= self.epochs
         return enough_epochs or (self.seconds is not None and time.monotonic() - self._time >= self.seconds)
 
-    def write(self, model: Recommender, engine: Engine, run: Run) -> None:
+    def write(self, model: SavableModel, engine: Engine, run: Run) -> None:
         """Write the model as it should be served, and the state to go on from."""
         values = dict(engine.values())
         tensors = {**values, **model.log_tensors()}

@@ -19,7 +19,7 @@ from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
 from vitalrank.engines.base import Engine, Totals
 from vitalrank.errors import SettingError, TrainingError, VitalrankError
 from vitalrank.history import History, Record
-from vitalrank.interactions import Interactions, check_log
+from vitalrank.interactions import Interactions, check_log, check_same_ids
 from vitalrank.samplers import VINS, Sampler
 from vitalrank.schedules import SCHEDULES
 from vitalrank.training.interrupts import Interrupt, interruptible
@@ -122,7 +122,6 @@ class Trainer:
     def _check_measure(self, train: Interactions, valid: Interactions | None) -> None:
         """Refuse what cannot be measured before the first epoch, not after it."""
         from vitalrank.evaluation.measuring import metric_names
-        from vitalrank.ranking.top_n import check_same_ids
 
         metric_names(self.config.measure()[0])
         if valid is None:

@@ -1,0 +1,58 @@
+"""What ranking, evaluation and serving need of a model; :mod:`vitalrank.models` implements it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank.interactions import Interactions
+
+Array = NDArray[Any]
+
+
+class Scorer(ABC):
+    """A model that scores every item for every user of its training log; users and items are internal ids."""
+
+    device: str = "cpu"  # where its vectors lie
+
+    @property
+    @abstractmethod
+    def train(self) -> Interactions:
+        """The log the model was fitted on."""
+
+    @abstractmethod
+    def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
+        """Scores of items ``start..stop-1`` for each user, as float32 ``(B, stop - start)``."""
+
+    @abstractmethod
+    def history_scores(self, items: Array) -> NDArray[np.float32]:
+        """Scores of all items for someone who touched ``items`` and is not in the log, as ``(I,)``."""
+
+    @abstractmethod
+    def similarities(self, item: int) -> NDArray[np.float32]:
+        """Similarity of each item to ``item``, as ``(I,)``."""
+
+
+class DotScorer(Scorer):
+    """A model whose score is one dot product: ``score(u, i) = query(u) . item(i)``."""
+
+    @abstractmethod
+    def queries(self, users: Array) -> NDArray[np.float32]:
+        """The query vector of each user, as float32 ``(B, d)``."""
+
+    @property
+    @abstractmethod
+    def item_table(self) -> NDArray[np.float32]:
+        """The item vectors, as C-contiguous float32 ``(I, d)``."""
+
+    @abstractmethod
+    def vectors_on(self, device: str) -> tuple[Callable[[Any], Any], Any]:
+        """The vectors as tensors of a device: queries (B, d) of given users, and the item table (I, d)."""
+
+    @abstractmethod
+    def user_similarities(self, user: int) -> NDArray[np.float32]:
+        """Cosine of each user's query to that of ``user``, as ``(U,)``."""
