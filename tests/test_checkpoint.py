@@ -1,5 +1,6 @@
 """Folders are whole or not there, and anything odd in them is named."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -10,10 +11,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from vitalrank import checkpoint
-from vitalrank.checkpoint import FORMAT, IDS, META, TENSORS, is_saved, read_folder, write_folder
+from vitalrank.checkpoint import FORMAT, IDS, META, NEW, TENSORS, is_saved, read_folder, write_folder, writing
 from vitalrank.errors import StorageError
 
 TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -100,10 +101,10 @@ def test_a_write_that_fails_at_any_step_loses_nothing(folder, monkeypatch, momen
         raise OSError(28, "No space left on device")
 
     targets = {
-        "rmtree": (checkpoint, "_finish_replacing"),
-        "rename": (checkpoint, "_put_in_place"),
-        "fsync": (checkpoint.os, "fsync"),
-        "save_file": (checkpoint, "save_file"),
+        "rmtree": (writing, "_finish_replacing"),
+        "rename": (writing, "_publish"),
+        "fsync": (writing.os, "fsync"),
+        "save_file": (writing, "save_file"),
     }
     monkeypatch.setattr(*targets[moment], fail)
     with pytest.raises(StorageError, match=r"cannot be written.*No space left.*nothing was replaced"):
@@ -127,7 +128,7 @@ def test_a_folder_that_one_stands_in_can_be_replaced(folder, monkeypatch):
 @pytest.mark.parametrize("ids", [(INT_IDS, STR_IDS), None])
 @pytest.mark.parametrize("moved", range(5))
 def test_a_crash_while_files_move_in_is_survived(folder, tmp_path, moved, ids):
-    new = folder / checkpoint.NEW
+    new = folder / NEW
     write_folder(tmp_path / "other", {"class": "New"}, {"table": TABLE + 1}, ids)
     (tmp_path / "other").rename(new)  # the draft was whole and renamed, then the power went
     names = [name for name in (TENSORS, IDS, META) if (new / name).exists()]
@@ -140,7 +141,7 @@ def test_a_crash_while_files_move_in_is_survived(folder, tmp_path, moved, ids):
         assert read_folder(folder).meta["class"] == "New"
         np.testing.assert_array_equal(read_folder(folder).tensors["table"], TABLE + 1)
         assert (read_folder(folder).ids is None) == (ids is None)
-        checkpoint._finish_replacing(folder)
+        writing._finish_replacing(folder)
     write_folder(folder, {"class": "Newer"}, {"table": TABLE})
     assert read_folder(folder).meta["class"] == "Newer"
     assert leftovers(folder) == []
@@ -296,6 +297,89 @@ def test_a_pickle_under_the_right_name_is_never_loaded(folder, name, digest):
     (folder / name).write_bytes(pickle.dumps(Trap()))
     if digest == "matching":
         meta = json.loads((folder / META).read_text())
-        edit_meta(folder, digests=meta["digests"] | {name: checkpoint._digest(folder / name)})
+        edit_meta(folder, digests=meta["digests"] | {name: writing._digest(folder / name)})
     with pytest.raises(StorageError, match=name):
         read_folder(folder)
+
+
+def matching_digests(folder, **changes):
+    """As an attacker would: digests are no signature."""
+    meta = {**json.loads((folder / META).read_text()), **changes}
+    caller = {key: value for key, value in meta.items() if key not in ("format", "library", "digests")}
+    digests = {name: writing._digest(folder / name) for name in (TENSORS, IDS)}
+    meta["digests"] = digests | {META: hashlib.sha256(json.dumps(caller, sort_keys=True).encode()).hexdigest()}
+    (folder / META).write_text(json.dumps(meta))
+
+
+def list_column(values, offsets=None):
+    flat = pa.array(values)
+    flat = flat.cast(pa.large_string()) if flat.type == pa.string() else flat
+    return pa.LargeListArray.from_arrays(pa.array(offsets or [0, len(flat)], pa.int64()), flat)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"users": [3, 10, 3], "items": ["a", "b"]}, "ids of users repeat"),
+        ({"users": [3, None], "items": ["a", "b"]}, "ids of users are missing"),
+        ({"users": [0.5, 1.5], "items": ["a", "b"]}, "does not hold a list of users"),
+        ({"users": [3, 10]}, "does not hold a list of users"),
+    ],
+)
+def test_ids_that_are_none_are_refused(folder, columns, words):
+    table = pa.table({name: list_column(values) for name, values in columns.items()})
+    with pa.OSFile(str(folder / IDS), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    matching_digests(folder)
+    with pytest.raises(StorageError, match=rf"ids\.arrow: not a file of this kind \(.*{words}"):
+        read_folder(folder)
+
+
+def test_compressed_ids_are_refused_before_they_expand(folder):
+    table = pa.table({"users": list_column([0] * 1_000_000), "items": list_column(["a"])})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.OSFile(str(folder / IDS), "wb") as sink, pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    matching_digests(folder)
+    with pytest.raises(StorageError, match="plain record batches"):
+        read_folder(folder)
+
+
+def test_an_offset_outside_the_text_is_refused(folder):
+    content = bytearray((folder / IDS).read_bytes())
+    offsets = np.array([0, 1, 3, 11], np.int64).tobytes()  # of "a", "\u00fc", "\u65e5\u672c x"
+    position = content.index(offsets)
+    content[position + 24 : position + 32] = np.array([2**40], np.int64).tobytes()
+    (folder / IDS).write_bytes(content)
+    matching_digests(folder)
+    with pytest.raises(StorageError, match=r"ids\.arrow: not a file of this kind"):
+        read_folder(folder)
+
+
+def test_a_deeply_nested_meta_is_refused(folder):
+    (folder / META).write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
+    with pytest.raises(StorageError, match="nested too deeply"):
+        read_folder(folder)
+
+
+def test_readers_see_the_old_or_the_new_folder_while_a_writer_replaces_it(folder):
+    code = f"""
+import numpy as np
+from vitalrank.checkpoint import write_folder
+for number in range(300):
+    ids = (np.arange(number + 1), np.arange(3)) if number % 2 else None
+    write_folder({str(folder)!r}, {{"number": number}}, {{"table": np.full(50 + number, number)}}, ids)
+"""
+    with subprocess.Popen([sys.executable, "-c", code]) as writer:
+        seen = set()
+        while writer.poll() is None:
+            assert is_saved(folder)
+            saved = read_folder(folder)
+            number = saved.meta.get("number")
+            seen.add(number)
+            if number is not None:
+                assert (saved.tensors["table"] == number).all()
+                assert (saved.ids is None) == (number % 2 == 0)
+        assert writer.returncode == 0
+    assert len(seen) > 3
+    assert read_folder(folder).meta["number"] == 299

@@ -64,11 +64,6 @@ def split():
     ("n_users", "n_items", "dim", "n"),
     [(1, 1, 1, 1), (9, 40, 3, 7), (130, PANEL, 8, 3), (37, 1300, 5, 25), (6, 30, 2, 30)],
 )
-def test_compare_is_the_former_name_of_significance(two_results):
-    with pytest.warns(DeprecationWarning, match="vr.significance"):
-        assert vr.evaluation.compare(*two_results, "ndcg@20") == vr.significance(*two_results, "ndcg@20")
-
-
 def test_top_items_equal_a_stable_sort(kind, n_users, n_items, dim, n):
     rng = np.random.default_rng(n_users)
     train = random_log(rng, n_users, n_items, 2 * n_users)
@@ -244,6 +239,11 @@ def two_results(split):
     train, _, test = split
     models = vr.ItemKNN().fit(train), tied_model(np.random.default_rng(9), train, 3)
     return [vr.evaluate(model, test, at=20) for model in models]
+
+
+def test_compare_is_the_former_name_of_significance(two_results):
+    with pytest.warns(DeprecationWarning, match="vr.significance"):
+        assert vr.evaluation.compare(*two_results, "ndcg@20") == vr.significance(*two_results, "ndcg@20")
 
 
 def test_paired_t_equals_scipy(two_results):

@@ -15,7 +15,7 @@ ROOT = Path(vitalrank.__file__).parent
 PAGE = (Path(__file__).parent.parent / "docs" / "design.md").read_text(encoding="utf-8")
 OWN_SAMPLERS = {"models/cml.py", "models/irgan.py"}  # models that cannot do without theirs
 EVERYBODY = {"errors", "_util"}  # importable from everywhere
-PENDING = {("interactions", "readers")}  # to be turned round
+PENDING = {("engines", "models"), ("interactions", "readers")}  # to be turned round
 
 
 def quoted(text: str) -> list[str]:
@@ -52,9 +52,7 @@ def imports_of(path: Path) -> set[str]:
 
 
 def graph() -> dict[str, set[str]]:
-    return {
-        package: set().union(*map(imports_of, files_of(package))) - {package} - EVERYBODY for package in packages()
-    }
+    return {package: set().union(*map(imports_of, files_of(package))) - {package} - EVERYBODY for package in packages()}
 
 
 IMPORTS = graph()

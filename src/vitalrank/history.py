@@ -10,7 +10,12 @@ from typing import Any, overload
 from vitalrank._util.files import write_text
 
 Record = dict[str, Any]
-_KEPT = ("sampler", "settings", "best_epoch", "stopped")  # beside the records, in a saved model
+_SAVED: dict[str, type] = {  # beside the records, in a saved model
+    "sampler": str,
+    "settings": dict,
+    "best_epoch": int,
+    "stopped": str,
+}
 
 
 class History(Sequence[Record]):
@@ -48,15 +53,20 @@ class History(Sequence[Record]):
     @classmethod
     def from_saved(cls, saved: Mapping[str, Any]) -> History:
         """The history in a saved model's record; ``fit`` is missing where an older version wrote it."""
-        history = cls(saved["history"])
-        kept = saved.get("fit", {})
-        for name in _KEPT:
-            setattr(history, name, kept.get(name))
+        history = cls(checked_records(saved["history"]))
+        fit = saved.get("fit", {})
+        if not isinstance(fit, Mapping):
+            raise ValueError("fit is no record")
+        for name, kind in _SAVED.items():
+            value = fit.get(name)
+            if value is not None and not _is(value, kind):
+                raise ValueError(f"{name} is {value!r}")
+            setattr(history, name, value)
         return history
 
     def to_save(self) -> dict[str, Any]:
         """What a saved model's record holds of it."""
-        return {"history": self.records, "fit": {name: getattr(self, name) for name in _KEPT}}
+        return {"history": self.records, "fit": {name: getattr(self, name) for name in _SAVED}}
 
     def __len__(self) -> int:
         return len(self.records)
@@ -105,3 +115,29 @@ class History(Sequence[Record]):
         if path is not None:
             write_text(Path(path), text)
         return text
+
+
+def checked_records(found: Any) -> list[Record]:
+    """The records of epochs 1, 2, ... as JSON gave them; ValueError for anything else.
+
+    Examples
+    --------
+    >>> checked_records([{"epoch": 2}])
+    Traceback (most recent call last):
+    ...
+    ValueError: record 1 is not that of epoch 1
+    """
+    if not isinstance(found, list):
+        raise ValueError("the history is no list of records")
+    for number, record in enumerate(found, start=1):
+        if not isinstance(record, dict) or not _is(record.get("epoch"), int) or record["epoch"] != number:
+            raise ValueError(f"record {number} is not that of epoch {number}")
+        for name in ("loss", "lr", "tries", "seconds"):
+            if name in record and not _is(record[name], int | float):
+                raise ValueError(f"{name} of epoch {number} is {record[name]!r}, not a number")
+    return found
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value of JSON is of a kind; True and False are no numbers."""
+    return isinstance(value, kind) and not isinstance(value, bool)

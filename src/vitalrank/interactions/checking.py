@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.errors import DataError, SettingError
+from vitalrank.interactions.encoding import bad_times
 from vitalrank.interactions.log import Interactions
 
 
@@ -28,7 +29,7 @@ def check_log(name: str, given: Any) -> None:
 
 
 def check_rows(indptr: NDArray[Any], items: NDArray[Any], n_users: int, n_items: int) -> None:
-    """Refuse arrays that are no rows of a log, which compiled code would follow out of its memory.
+    """Refuse arrays that are no compressed rows, whose positions compiled code would follow out of its memory.
 
     Examples
     --------
@@ -37,10 +38,37 @@ def check_rows(indptr: NDArray[Any], items: NDArray[Any], n_users: int, n_items:
     ...
     ValueError: the log names items outside 0 to 3
     """
+    for name, array in (("indptr", indptr), ("items", items)):
+        if array.ndim != 1 or array.dtype not in (np.int32, np.int64):
+            raise ValueError(f"{name} is {array.dtype} {array.shape}, not a row of whole numbers")
     if len(indptr) != n_users + 1 or indptr[0] != 0 or indptr[-1] != len(items) or (np.diff(indptr) < 0).any():
         raise ValueError(f"the log has no rows of {n_users} users")
     if len(items) and not (items.min() >= 0 and items.max() < n_items):
         raise ValueError(f"the log names items outside 0 to {n_items - 1}")
+
+
+def check_parts(log: Interactions) -> None:
+    """Refuse arrays that are no log although their positions are right: repeated pairs, times out of order.
+
+    Examples
+    --------
+    >>> log = Interactions(np.array([0, 2]), np.array([1, 1], np.int32), None, np.array([7]), np.array([8, 9]))
+    >>> check_parts(log)
+    Traceback (most recent call last):
+    ...
+    ValueError: a user has an item twice
+    """
+    inside = np.ones(len(log) + 1, np.bool_)  # (N + 1,) not the first row of a user
+    inside[log.indptr[:-1]] = False
+    same_user = inside[1:-1]  # (N - 1,) row p + 1 is of the user of row p
+    if (np.diff(log.sorted_items) == 0)[same_user].any():
+        raise ValueError("a user has an item twice")
+    if log.times is None:
+        return
+    if log.times.shape != log.items.shape or log.times.dtype not in (np.int64, np.float64):
+        raise ValueError(f"times are {log.times.dtype} {log.times.shape}, not one number per row")
+    if bad_times(log.times) is not None or (np.diff(log.times) < 0)[same_user].any():
+        raise ValueError("the times of a user are not in order, or no times")
 
 
 def logs_of(exclude: Interactions | Sequence[Interactions] | None) -> Sequence[Interactions]:

@@ -15,11 +15,13 @@ from vitalrank import serving
 from vitalrank.checkpoint import Saved, write_folder
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
-from vitalrank.interactions import Interactions, check_rows
+from vitalrank.interactions import Interactions, check_parts, check_rows
 from vitalrank.ranking.scorers import DotScorer, Scorer
 
 Array = NDArray[Any]
 _LOGS = "log."  # prefix of the tensors that hold the training log and what was held out of it
+_NOT_WHOLE = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+_TRAINING = "training."  # prefix of those that a run folder adds
 
 
 class Recommender(Scorer):
@@ -141,7 +143,8 @@ class Recommender(Scorer):
     @classmethod
     def from_saved(cls, saved: Saved, path: str | os.PathLike[str]) -> Self:
         """The model in a folder that was read; ``path`` is for the error message alone."""
-        own = {name: array for name, array in saved.tensors.items() if not name.startswith(_LOGS)}
+        others = (_LOGS, _TRAINING)
+        own = {name: array for name, array in saved.tensors.items() if not name.startswith(others)}
         try:
             if saved.ids is None:
                 raise KeyError("ids.arrow")
@@ -150,7 +153,15 @@ class Recommender(Scorer):
             model.train = logs.pop("train")
             model.held_out = logs
             model.restore(own, saved.meta["record"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise StorageError(f"{path}: does not hold a whole {cls.__name__} ({error}); save it again.") from error
         return model
 
@@ -217,9 +228,26 @@ def _logs_of(saved: Saved, user_ids: Array, item_ids: Array) -> dict[str, Intera
         if name.startswith(_LOGS):
             part, _, field = name.removeprefix(_LOGS).rpartition(".")
             parts.setdefault(part, {})[field] = array
-    for arrays in parts.values():
-        check_rows(arrays["indptr"], arrays["items"], len(user_ids), len(item_ids))
-    return {
-        part: Interactions(field["indptr"], field["items"], field.get("times"), user_ids, item_ids)
-        for part, field in parts.items()
-    }
+    logs = {}
+    for part, fields in parts.items():
+        check_rows(fields["indptr"], fields["items"], len(user_ids), len(item_ids))
+        indptr, items = fields["indptr"].astype(np.int64, copy=False), fields["items"].astype(np.int32, copy=False)
+        logs[part] = Interactions(indptr, items, fields.get("times"), user_ids, item_ids)
+        check_parts(logs[part])
+    return logs
+
+
+def check_finite_table(name: str, table: Array, shape: tuple[int, ...]) -> None:
+    """Refuse an array of a saved model that is not finite float32 of that shape.
+
+    Examples
+    --------
+    >>> check_finite_table("users", np.zeros((2, 3), np.float32), (2, 4))
+    Traceback (most recent call last):
+    ...
+    ValueError: users is float32 (2, 3), not float32 (2, 4)
+    """
+    if table.shape != shape or table.dtype != np.float32:
+        raise ValueError(f"{name} is {table.dtype} {table.shape}, not float32 {shape}")
+    if not np.isfinite(table).all():
+        raise ValueError(f"{name} holds values that are not finite")

@@ -11,9 +11,9 @@ from scipy.sparse import csc_matrix, csr_matrix
 
 from vitalrank._util.checks import to_float, to_int
 from vitalrank.errors import SettingError
-from vitalrank.interactions import Interactions
+from vitalrank.interactions import Interactions, check_rows
 from vitalrank.kernels.cpu.ranking.neighbours import nearest_by_cosine
-from vitalrank.models.base import Array, Recommender
+from vitalrank.models.base import Array, Recommender, check_finite_table
 
 
 class ItemKNN(Recommender):
@@ -99,4 +99,9 @@ class ItemKNN(Recommender):
         return {"indptr": weights.indptr, "indices": weights.indices, "values": weights.data}
 
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
-        self._set_weights(tensors["values"], tensors["indices"], tensors["indptr"])
+        values, indices, indptr = tensors["values"], tensors["indices"], tensors["indptr"]
+        check_rows(indptr, indices, self.train.n_items, self.train.n_items)
+        check_finite_table("values", values, indices.shape)
+        self._set_weights(values, indices, indptr)
+        if not self.weights.has_canonical_format:
+            raise ValueError("the neighbours of an item are not in order, or repeat")

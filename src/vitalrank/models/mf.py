@@ -14,7 +14,7 @@ from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Array, DotRecommender
+from vitalrank.models.base import Array, DotRecommender, check_finite_table
 from vitalrank.models.trainable import TrainableModel
 
 
@@ -96,12 +96,8 @@ class MF(TrainableModel, DotRecommender):
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
         width = self.dim + self.bias
         self._users, self._items = tensors["users"], tensors["items"]
-        for name, table, rows in (
-            ("users", self._users, self.train.n_users),
-            ("items", self._items, self.train.n_items),
-        ):
-            if table.shape != (rows, width) or table.dtype != np.float32:
-                raise ValueError(f"{name} is {table.dtype} {table.shape}, not float32 {(rows, width)}")
+        check_finite_table("users", self._users, (self.train.n_users, width))
+        check_finite_table("items", self._items, (self.train.n_items, width))
         self.history = History.from_saved(record)
 
 

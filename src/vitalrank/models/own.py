@@ -15,7 +15,7 @@ from vitalrank.engines.network import Network, device_of, eval_mode
 from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Array
+from vitalrank.models.base import Array, check_finite_table
 from vitalrank.models.networks import DotNetwork
 from vitalrank.models.own_modules import OwnModel, check_kind, checked_clip, first_and_last, told
 from vitalrank.models.own_scorer import TorchScorer
@@ -145,7 +145,11 @@ class TorchRecommender(OwnModel, TorchModel):
 
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
         self._kept = {name: array for name, array in tensors.items() if name not in _VECTORS}
-        self._vectors = tensors if all(name in tensors for name in _VECTORS) else None
+        self._vectors = tensors if any(name in tensors for name in _VECTORS) else None
+        if self._vectors is not None:
+            width = tensors["items"].shape[-1] if tensors["items"].ndim == 2 else 0
+            check_finite_table("queries", tensors["queries"], (self.train.n_users, width))
+            check_finite_table("items", tensors["items"], (self.train.n_items, width))
         self.history = History.from_saved(record)
 
 

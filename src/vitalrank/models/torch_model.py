@@ -23,7 +23,7 @@ from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import Histories
 from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
-from vitalrank.models.base import Array, DotRecommender
+from vitalrank.models.base import Array, DotRecommender, check_finite_table
 from vitalrank.models.networks import DotNetwork
 from vitalrank.models.trainable import TrainableModel
 
@@ -92,6 +92,13 @@ class Trained(TrainableModel):
         return network_arrays(self.network)
 
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
+        values = sum(array.size for array in tensors.values())
+        for name, value in self.settings().items():
+            if isinstance(value, int) and value > values:  # before memory is asked for
+                raise ValueError(f"{name} is {value}, more than the arrays have values")
+        for name, array in tensors.items():
+            if array.dtype.kind == "f":
+                check_finite_table(name, array, array.shape)
         with _filling(seed=0):  # to be overwritten
             self._network = self.new_network(self.train)
         load_network(self._network, tensors)
