@@ -80,7 +80,7 @@ def test_no_packages_import_each_other_in_a_cycle():
 def test_the_page_names_what_an_engine_gives():
     given = PAGE.partition("An **engine** gives\n")[2].partition(":")[0]
     members = {name for name in vars(Engine) if not name.startswith("_")}
-    assert set(quoted(given)) == members | {"step"}
+    assert set(quoted(given)) - {"engines/base.py"} == members | {"step"}
 
 
 def test_a_model_names_no_sampler_but_its_own():
