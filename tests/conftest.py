@@ -12,7 +12,7 @@ import pytest
 
 from vitalrank.kernels.cpu.runtime import parallel as parts
 
-parts.LEAST = 1  # threads share even the small batches of tests
+parts.MIN_SHARD_COST = 1  # threads share even the small batches of tests
 
 
 @pytest.fixture(scope="module")

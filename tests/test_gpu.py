@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton", minversion="3.6")  # older ones interpret less
 
 from vitalrank.engines.mf_gpu import GpuEngine  # noqa: E402
-from vitalrank.kernels.cpu.training.permutation import row_at, shuffled_order  # noqa: E402
+from vitalrank.kernels.cpu.training.permutation import epoch_permutation, row_at  # noqa: E402
 from vitalrank.ranking.device_top_n import DeviceRanker  # noqa: E402
 
 REAL = GPU != "cpu"
@@ -152,11 +152,11 @@ def test_the_best_items_are_those_of_the_cpu(log, n, monkeypatch):
 @pytest.mark.parametrize("width", [0, 2])
 def test_the_order_is_that_of_the_cpu(width):
     from vitalrank.kernels.gpu.training.batches import Log, Now, load_batch, new_batch
-    from vitalrank.kernels.gpu.training.permutation import new_order, write_order
+    from vitalrank.kernels.gpu.training.permutation import new_permutation, write_permutation
 
     size, stride = 37, 20
-    order = new_order(torch.device(GPU))
-    write_order(order, size, seed=5, epoch=2)
+    order = new_permutation(torch.device(GPU))
+    write_permutation(order, size, seed=5, epoch=2)
     numbers = torch.arange(size, dtype=torch.int32, device=GPU)
     now = Now(*(torch.zeros(2, dtype=kind, device=GPU) for kind in (torch.int64, torch.float32, torch.int64)))
     table = torch.arange(2.0 * size, device=GPU).view(size, 2)
@@ -167,7 +167,7 @@ def test_the_order_is_that_of_the_cpu(width):
         visited += batch.users.tolist()
         assert torch.equal(batch.queries, table[batch.users.long(), :width])
     assert now.steps.tolist() == [0, 1]
-    plain = shuffled_order(size, 5, 2)
+    plain = epoch_permutation(size, 5, 2)
     assert visited == [int(row_at(plain, position)) for position in range(size)]
 
 

@@ -7,7 +7,7 @@ import torch
 from vitalrank.config import OPTIMIZER_NAMES
 from vitalrank.engines.gpu_optimizer import MOVES, GpuOptimizer, scale, summed_rows
 from vitalrank.engines.torch_optimizer import TableOptimizer
-from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
+from vitalrank.kernels.optimizers import OPTIMIZERS
 
 
 class Pair(torch.nn.Module):

@@ -11,7 +11,7 @@ import vitalrank as vr
 from vitalrank import losses
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
-from vitalrank.kernels.cpu.training.permutation import row_at, shuffled_order
+from vitalrank.kernels.cpu.training.permutation import epoch_permutation, row_at
 
 LOG = vr.Interactions.from_arrays([0, 0, 0, 1, 1, 2, 2, 2, 3], [0, 1, 2, 0, 5, 1, 3, 4, 2])
 
@@ -146,14 +146,14 @@ def test_an_epoch_visits_each_positive_once_in_its_own_order():
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100, 1009])
 def test_an_order_is_a_permutation(size):
-    order = shuffled_order(size, seed=3, epoch=5)
+    order = epoch_permutation(size, seed=3, epoch=5)
     assert sorted(row_at(order, position) for position in range(size)) == list(range(size))
 
 
 def test_all_orders_of_three_are_about_equally_likely():
     counts: dict[tuple[int, ...], int] = {}
     for epoch in range(1200):
-        order = shuffled_order(3, seed=0, epoch=epoch)
+        order = epoch_permutation(3, seed=0, epoch=epoch)
         key = tuple(int(row_at(order, position)) for position in range(3))
         counts[key] = counts.get(key, 0) + 1
     assert len(counts) == 6

@@ -70,7 +70,7 @@ def test_pairs_of_a_stream_from_any_turn(seed, step):
 
 
 def test_purposes_do_not_share_a_stream():
-    names = ("PROPOSE", "RANK", "FACTOR", "RESCUE", "SHUFFLE", "INITIAL", "CLUSTER")
+    names = ("PROPOSE", "RANK", "FACTOR", "FALLBACK", "SHUFFLE", "INITIAL", "CLUSTER")
     numbers = [getattr(rng, name) for name in names]
     assert numbers == [getattr(plain, name) for name in names]
     assert len(set(numbers)) == len(numbers)

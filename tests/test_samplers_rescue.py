@@ -9,8 +9,8 @@ import vitalrank as vr
 from reference import proposing as plain
 from sampler_calls import assert_follows, draw_many
 from sampler_cases import make_log
-from vitalrank.kernels.cpu.sampling.bloom import new_sieve
-from vitalrank.kernels.proposals import SIEVE_HASH, SIEVE_SHARE, SIEVE_WORDS
+from vitalrank.kernels.cpu.sampling.bloom import new_bloom_filter
+from vitalrank.kernels.proposals import BLOOM_HASH, BLOOM_ITEMS_PER_WORD, BLOOM_WORDS
 
 # The first user has three of 400 items open, of degrees 3, 2 and 0 (which counts as 1).
 OPEN = (7, 250, 399)
@@ -61,16 +61,16 @@ def test_rescued_draws_by_vectors_keep_the_law(sampler):
 
 def _bits(item: int, seen: int = 2) -> tuple[int, int, int]:
     """The word of the sieve that tells of an item to a user who has seen so many, and its two bits."""
-    hashed = item * SIEVE_HASH % 2**32
-    bit = hashed * 64 * (SIEVE_WORDS + seen // SIEVE_SHARE) >> 32
+    hashed = item * BLOOM_HASH % 2**32
+    bit = hashed * 64 * (BLOOM_WORDS + seen // BLOOM_ITEMS_PER_WORD) >> 32
     return bit // 64, *sorted((bit % 64, hashed % 64))
 
 
 @pytest.mark.parametrize("seen", [3, 300, 3000])
 def test_the_sieve_stays_open_however_much_was_seen(seen):
     items = np.random.default_rng(0).permutation(10**6)[: 3 * seen].astype(np.int32)
-    sieve = new_sieve(np.array([0, seen, seen, 3 * seen]), items)
-    assert np.bitwise_count(sieve).sum() / (64 * len(sieve)) < 2 * SIEVE_SHARE / 64
+    sieve = new_bloom_filter(np.array([0, seen, seen, 3 * seen]), items)
+    assert np.bitwise_count(sieve).sum() / (64 * len(sieve)) < 2 * BLOOM_ITEMS_PER_WORD / 64
 
 
 def test_items_that_share_the_bits_of_the_sieve_are_told_apart():

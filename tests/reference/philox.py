@@ -7,7 +7,7 @@ from dataclasses import dataclass
 WORD = 2**32
 
 # What a stream is for.
-PROPOSE, RANK, FACTOR, RESCUE, SHUFFLE, INITIAL, CLUSTER = range(7)
+PROPOSE, RANK, FACTOR, FALLBACK, SHUFFLE, INITIAL, CLUSTER = range(7)
 STREAMS = 16  # stream = purpose + STREAMS * index of the negative among the k of a row
 
 

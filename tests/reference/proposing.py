@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
-from reference.philox import RESCUE, Stream, below, fine_unit, unit
+from reference.philox import FALLBACK, Stream, below, fine_unit, unit
 from reference.row import PATIENCE, Row
 
 Proposal = dict[int, float]  # item -> probability
@@ -106,7 +106,7 @@ def propose(row: Row, drawing: Proposal, pi: Sequence[float], stream: Stream) ->
         j = draw(stream)
         if j not in row.seen:
             return j
-    high, low, _, _ = stream.words(RESCUE, stream.turn)
+    high, low, _, _ = stream.words(FALLBACK, stream.turn)
     return at_point(law(), lightest_first(pi, row.open), fine_unit(high, low))
 
 

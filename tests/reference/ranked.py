@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from reference.philox import FACTOR, RESCUE, fine_unit, unit
+from reference.philox import FACTOR, FALLBACK, fine_unit, unit
 from reference.proposing import Proposal, at_point, normalised
 from reference.row import PATIENCE, Answer, Row
 
@@ -62,7 +62,7 @@ def by_factor(row: Row, c: int, rho: float) -> int:
         item = along(row, at_point(factors, range(len(factors)), unit(word)))[r]
         if item not in row.seen:
             return item
-    high, low, _, _ = row.stream(c).words(RESCUE, 0)
+    high, low, _, _ = row.stream(c).words(FALLBACK, 0)
     return open_pair(row, rho, fine_unit(high, low))
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from reference.philox import CLUSTER, PROPOSE, RESCUE, below, fine_unit, philox, unit
+from reference.philox import CLUSTER, FALLBACK, PROPOSE, below, fine_unit, philox, unit
 from reference.pooled import candidates_of
 from reference.proposing import Proposal, at_point, normalised
 from reference.row import PATIENCE, Answer, Row
@@ -104,5 +104,5 @@ def inside(row: Row, x: int, pi: list[float], law: Proposal, owner: dict[int, in
         item = at_point(shares, members, fine_unit(high, low))
         if item not in row.seen:
             return item
-    _, high, low, _ = stream.words(RESCUE, x * PATIENCE)
+    _, high, low, _ = stream.words(FALLBACK, x * PATIENCE)
     return at_point(shares, [j for j in members if j not in row.seen], fine_unit(high, low))

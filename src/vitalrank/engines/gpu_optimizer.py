@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vitalrank.kernels.cpu.training.optimizers import ADAGRAD_EPS, ADAM_EPS, MEAN_TAKE, OPTIMIZERS, SQUARE_TAKE
+from vitalrank.kernels.optimizers import ADAGRAD_EPS, ADAM_EPS, ONE_MINUS_BETA_1, ONE_MINUS_BETA_2, OPTIMIZERS
 
 Array = NDArray[Any]
 Tensors = list[Tensor]
@@ -112,9 +112,9 @@ def scale(gradients: Tensors, positives: int, clip: float | None) -> None:
 
 
 def _adam(size: Tensor, pulls: Tensors, values: Tensors, means: Tensors, squares: Tensors) -> None:
-    torch._foreach_lerp_(means, pulls, float(MEAN_TAKE))
-    torch._foreach_mul_(squares, 1.0 - float(SQUARE_TAKE))
-    torch._foreach_addcmul_(squares, pulls, pulls, float(SQUARE_TAKE))
+    torch._foreach_lerp_(means, pulls, float(ONE_MINUS_BETA_1))
+    torch._foreach_mul_(squares, 1.0 - float(ONE_MINUS_BETA_2))
+    torch._foreach_addcmul_(squares, pulls, pulls, float(ONE_MINUS_BETA_2))
     _divided(size, means, values, squares, float(ADAM_EPS))
 
 

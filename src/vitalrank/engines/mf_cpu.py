@@ -14,11 +14,11 @@ from vitalrank.config import TrainConfig
 from vitalrank.engines.base import HostEngine, Totals
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.batches import Batch, load_batch
-from vitalrank.kernels.cpu.training.gradients import SoftmaxStepConfig, StepConfig
 from vitalrank.kernels.cpu.training.initial import fill_normal
-from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
-from vitalrank.kernels.cpu.training.permutation import Order, shuffled_order
-from vitalrank.kernels.cpu.training.step import Scratch, Tables, new_scratch, take_step
+from vitalrank.kernels.cpu.training.permutation import Permutation, epoch_permutation
+from vitalrank.kernels.cpu.training.step import Scratch, Tables, new_scratch, train_step
+from vitalrank.kernels.optimizers import OPTIMIZERS
+from vitalrank.kernels.step_config import SoftmaxStepConfig, StepConfig
 from vitalrank.losses import find_loss
 from vitalrank.samplers.adapter import as_bound
 from vitalrank.samplers.backends import ArrayBackend
@@ -47,8 +47,8 @@ class CpuEngine(HostEngine):
         self._backend = ArrayBackend()
         self._config = config
         self._loss = find_loss(config.loss)
-        self._rule = step_config_of(config, self._sampler, bias)
-        self._tables = new_tables(train, dim, bias, self._rule.optimizer.slots, config.seed)
+        self._step_config = step_config_of(config, self._sampler, bias)
+        self._tables = new_tables(train, dim, bias, self._step_config.optimizer.slots, config.seed)
         self._batch = config.batch_of(len(train))
         self._buffers = _Buffers(train, min(self._batch, len(train)), dim + bias, self._sampler.needs_scores)
 
@@ -76,22 +76,22 @@ class CpuEngine(HostEngine):
     def run_epoch(self, epoch: int, rate: Callable[[float], float], on_progress: Callable[[Totals], None]) -> Totals:
         self._sampler.reset()
         size = len(self._train)
-        order = shuffled_order(size, self._config.seed, epoch)
-        sizes = self._rule.optimizer.step_sizes(rate, size, self._batch, self.step)
+        permutation = epoch_permutation(size, self._config.seed, epoch)
+        sizes = self._step_config.optimizer.step_sizes(rate, size, self._batch, self.step)
         totals = Totals()
-        for batch, step_size in zip(self._batches(order), sizes, strict=True):
+        for batch, step_size in zip(self._batches(permutation), sizes, strict=True):
             self._train_batch(batch, step_size, totals)
             on_progress(totals)
             if not math.isfinite(totals.loss):
                 break
         return totals
 
-    def _batches(self, order: Order) -> Iterator[Batch]:
+    def _batches(self, permutation: Permutation) -> Iterator[Batch]:
         """The batches of an epoch: each loaded when it is its turn, or several at once where no query must wait."""
         size, tables = len(self._train), self._tables
         for first in range(0, size, self._buffers.room):
             several = self._buffers.batch(0, min(self._buffers.room, size - first))
-            load_batch(order, first, self._train.users, self._train.items, tables.users, several)
+            load_batch(permutation, first, self._train.users, self._train.items, tables.users, several)
             for start in range(0, len(several.users), self._batch):
                 yield self._buffers.batch(start, min(self._batch, len(several.users) - start))
 
@@ -100,7 +100,7 @@ class CpuEngine(HostEngine):
         self.step += 1
         ids, weights = np.ascontiguousarray(draw.ids, np.int64), np.ascontiguousarray(draw.weights, np.float32)
         scratch = self._buffers.scratch(ids.shape[1])
-        loss, vanished, skipped = take_step(self._rule, step_size, ids, weights, batch, self._tables, *scratch)
+        loss, vanished, skipped = train_step(self._step_config, step_size, ids, weights, batch, self._tables, *scratch)
         count = len(ids)
         totals.positives += count
         totals.skipped += skipped
@@ -152,7 +152,7 @@ class _Buffers:
 
     def scratch(self, negatives: int) -> Scratch:
         """Some samplers choose the number of negatives themselves, so it is known only now."""
-        if self._scratch is None or self._scratch[0].pulls.shape[1] != 1 + negatives:
+        if self._scratch is None or self._scratch[0].score_grads.shape[1] != 1 + negatives:
             self._scratch = new_scratch(self._train.n_users, self._train.n_items, self._size, negatives)
         return self._scratch
 

@@ -16,15 +16,15 @@ from vitalrank.engines.base import Engine, Totals
 from vitalrank.engines.cuda_graphs import capture, new_stream
 from vitalrank.engines.mf_cpu import new_tables, step_config_of
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.cpu.training.gradients import StepConfig
-from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
 from vitalrank.kernels.gpu import Counter, new_counter
 from vitalrank.kernels.gpu.training.accumulators import Sums, new_sums
 from vitalrank.kernels.gpu.training.batches import Batch, Log, Now, load_batch, new_batch
 from vitalrank.kernels.gpu.training.optimizers import Tables
-from vitalrank.kernels.gpu.training.permutation import new_order, write_order
+from vitalrank.kernels.gpu.training.permutation import new_permutation, write_permutation
 from vitalrank.kernels.gpu.training.stats import Felt, totals_of
-from vitalrank.kernels.gpu.training.step import take_step
+from vitalrank.kernels.gpu.training.step import train_step
+from vitalrank.kernels.optimizers import OPTIMIZERS
+from vitalrank.kernels.step_config import StepConfig
 from vitalrank.losses import find_loss
 from vitalrank.samplers.adapter import as_bound
 from vitalrank.samplers.base import BoundSampler, Draw, SampleRequest
@@ -59,7 +59,7 @@ class GpuEngine(Engine):
         self._sampler = as_bound(sampler, train, config.seed)
         self._config = config
         self._loss = find_loss(config.loss)
-        self._rule: StepConfig = step_config_of(config, self._sampler, bias)
+        self._step_config: StepConfig = step_config_of(config, self._sampler, bias)
         self._stride = min(config.batch_of(len(train)), len(train))
         self._device = device
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -69,7 +69,7 @@ class GpuEngine(Engine):
 
     def _place(self, train: Interactions, dim: int, bias: bool) -> None:
         device, size, width = self._device, len(train), dim + bias
-        slots = self._rule.optimizer.slots
+        slots = self._step_config.optimizer.slots
         host = new_tables(train, dim, bias, 0, self._config.seed)
         self._tables = Tables(
             torch.from_numpy(np.ascontiguousarray(host.users[:, 0])).to(device),
@@ -78,7 +78,7 @@ class GpuEngine(Engine):
             torch.zeros((train.n_items, slots, width), device=device),
         )
         self._log = Log(_put(train.users, device), _put(train.items, device), self._stride)
-        self._order = new_order(torch.device(device))
+        self._permutation = new_permutation(torch.device(device))
         self._steps = -(-size // self._stride)
         self._now = Now(
             torch.zeros(2, dtype=torch.int64, device=device),
@@ -137,8 +137,8 @@ class GpuEngine(Engine):
     def run_epoch(self, epoch: int, rate: Callable[[float], float], on_progress: Callable[[Totals], None]) -> Totals:
         self._sampler.reset()
         size = len(self._train)
-        write_order(self._order, size, self._config.seed, epoch)
-        sizes = self._rule.optimizer.step_sizes(rate, size, self._stride, self.step)
+        write_permutation(self._permutation, size, self._config.seed, epoch)
+        sizes = self._step_config.optimizer.step_sizes(rate, size, self._stride, self.step)
         self._now.rates.copy_(torch.tensor(sizes, dtype=torch.float32))
         self._now.cursor.copy_(torch.tensor([0, self.step]))
         self._run_steps(size // self._stride)
@@ -200,7 +200,7 @@ class GpuEngine(Engine):
     def _draw(self, offset: int, size: int, step: int) -> tuple[Batch, Draw]:
         """The batch ``offset`` after the cursor, and its negatives."""
         batch = new_batch(size, self.users.shape[1] if self._sampler.needs_scores else 0, self._device)
-        load_batch(self._order, offset, self._now, self._log, self.users, batch)
+        load_batch(self._permutation, offset, self._now, self._log, self.users, batch)
         if not isinstance(self._sampler, BoundSampler):
             return batch, self._foreign_draw(batch, step)
         number = self._now.steps[offset : offset + 1]
@@ -229,8 +229,8 @@ class GpuEngine(Engine):
         if self._item_sums is None:  # some samplers choose the number of negatives themselves
             places = self._stride * (1 + draw.ids.shape[1])
             self._item_sums = new_sums(self._train.n_items, self.items.shape[1], places, self._device)
-        take_step(
-            self._rule, offset, self._now, draw.ids, draw.weights, draw.tries, draw.violated, self._log, batch,
+        train_step(
+            self._step_config, offset, self._now, draw.ids, draw.weights, draw.tries, draw.violated, self._log, batch,
             self._tables, self._felt, self._user_sums, self._item_sums,
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitalrank.kernels.cpu.training.permutation import fill_rows, shuffled_order
+from vitalrank.kernels.cpu.training.permutation import epoch_permutation, fill_rows
 
 Array = NDArray[Any]
 
@@ -51,7 +51,7 @@ class Feed:
     def begin(self, seed: int, epoch: int, sizes: Sequence[float]) -> None:
         """Stand before the first batch of an epoch whose steps have these sizes."""
         places = np.empty(len(self._rows), np.int64)
-        fill_rows(shuffled_order(len(places), seed, epoch), 0, places)
+        fill_rows(epoch_permutation(len(places), seed, epoch), 0, places)
         self._order.copy_(torch.from_numpy(self._rows[places]))
         self._sizes.copy_(torch.tensor(sizes, dtype=torch.float32))
         self._cursor.zero_()

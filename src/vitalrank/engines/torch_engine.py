@@ -25,7 +25,7 @@ from vitalrank.engines.torch_optimizer import new_optimizer
 from vitalrank.engines.torch_totals import Sums, TorchTotals
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import Histories
-from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
+from vitalrank.kernels.optimizers import OPTIMIZERS
 from vitalrank.losses import VANISHED, find_loss
 from vitalrank.models.networks import Dropout
 from vitalrank.samplers.adapter import as_bound

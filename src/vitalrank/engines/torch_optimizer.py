@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from vitalrank.engines.gpu_optimizer import GpuOptimizer
 from vitalrank.engines.network import device_of
 from vitalrank.errors import SettingError
-from vitalrank.kernels.cpu.training.coalescing import Groups, new_groups
-from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
-from vitalrank.kernels.cpu.training.rows import move_all, move_touched
+from vitalrank.kernels.cpu.training.coalescing import Coalesced, new_coalesced
+from vitalrank.kernels.cpu.training.rows import update_dense, update_sparse
+from vitalrank.kernels.optimizers import OPTIMIZERS
 
 Array = NDArray[Any]
 
@@ -30,7 +30,7 @@ class TableOptimizer:
     def __init__(self, network: nn.Module, optimizer: str) -> None:
         self._optimizer = OPTIMIZERS[optimizer]
         self._parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
-        self._groups: dict[str, Groups] = {}
+        self._groups: dict[str, Coalesced] = {}
         self.state: dict[str, Array] = {}  # (R, s, d) each
         for name, parameter in self._parameters.items():
             rows, width = _as_rows(parameter)
@@ -59,15 +59,15 @@ class TableOptimizer:
     def _move_whole(self, name: str, parameter: Tensor, size: np.float32) -> None:
         rows, width = _as_rows(parameter)
         pulls = _gradient(parameter).contiguous().numpy().reshape(rows, width)
-        move_all(self._optimizer, size, pulls, _memory(parameter), self.state[name])
+        update_dense(self._optimizer, size, pulls, _memory(parameter), self.state[name])
 
     def _move_rows(self, name: str, parameter: Tensor, size: np.float32) -> Tensor:
         gradient = _gradient(parameter)
         places, pulls = gradient._indices()[0].numpy(), gradient._values().contiguous().numpy()
         groups = self._groups.get(name)
-        if groups is None or len(groups.touched) < len(places):
-            groups = self._groups[name] = new_groups(len(parameter), len(places))
-        found = move_touched(self._optimizer, size, places, pulls, _memory(parameter), self.state[name], groups)
+        if groups is None or len(groups.row_of) < len(places):
+            groups = self._groups[name] = new_coalesced(len(parameter), len(places))
+        found = update_sparse(self._optimizer, size, places, pulls, _memory(parameter), self.state[name], groups)
         return torch.from_numpy(groups.rows[:found].astype(np.int64))
 
 

@@ -19,22 +19,22 @@ class Proposal(NamedTuple):
     """
 
     size: int  # m, items in the pool
-    listed: NDArray[np.int32]  # (m,) the pool's ids ascending; empty when the pool is the whole catalogue
-    ranked: NDArray[np.int32]  # (m,) the pool's ids, weight descending, then id ascending
+    pool: NDArray[np.int32]  # (m,) the pool's ids ascending; empty when the pool is the whole catalogue
+    by_weight: NDArray[np.int32]  # (m,) the pool's ids, weight descending, then id ascending
     starts: NDArray[np.int32]  # (c + 1,) where each class of equal weight begins in ``ranked``
     mass: NDArray[np.float64]  # (c + 1,) weight of all classes before this one
     weight: NDArray[np.float32]  # (c,) weight of one item of the class
     guide: NDArray[np.int32]  # (g,) the class at each g-th part of the whole mass, where a search may begin
     first_class: NDArray[np.int32]  # (n,) for each item of the catalogue
-    level: NDArray[np.float32]  # (n,)
-    pool_level: NDArray[np.float32]  # (m,) the levels of the pool's items, ascending by id
+    accept_weight: NDArray[np.float32]  # (n,)
+    pool_accept_weight: NDArray[np.float32]  # (m,) the levels of the pool's items, ascending by id
     shots: int
     is_uniform: bool  # every item of the pool alike, whatever the positive: nobody need look at its class
 
 
-SIEVE_WORDS = 8  # of 64 bits, for every user
-SIEVE_SHARE = 2  # items seen for each word more, so that few bits are set whoever asks; a power of 2
-SIEVE_HASH = 0x9E3779B1
+BLOOM_WORDS = 8  # of 64 bits, for every user
+BLOOM_ITEMS_PER_WORD = 2  # items seen for each word more, so that few bits are set whoever asks; a power of 2
+BLOOM_HASH = 0x9E3779B1
 
 
 class Seen(NamedTuple):
@@ -47,9 +47,9 @@ class Seen(NamedTuple):
 
     indptr: NDArray[np.int64]  # (U + 1,)
     items: NDArray[np.int32]  # (N,) sorted within a user
-    sieve: NDArray[np.uint64]  # (W,)
-    open: NDArray[np.int32]  # (U,)
-    any_full: bool  # whether some user has no open item left; if none has, nobody need look
+    bloom: NDArray[np.uint64]  # (W,)
+    unseen: NDArray[np.int32]  # (U,)
+    any_exhausted: bool  # whether some user has no open item left; if none has, nobody need look
 
 
 class Counter(NamedTuple):

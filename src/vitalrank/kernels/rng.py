@@ -21,7 +21,7 @@ from vitalrank.kernels.compiling import LEAN
 PROPOSE = 0
 RANK = 1
 FACTOR = 2
-RESCUE = 3
+FALLBACK = 3
 SHUFFLE = 4
 INITIAL = 5
 CLUSTER = 6
@@ -44,13 +44,13 @@ _UNIT_53 = 2.0**-53
 
 
 @njit(inline="always", cache=True, **LEAN)
-def philox(seed: Any, step: Any, row: Any, turn: Any, stream: Any) -> Any:
+def philox(seed: Any, step: Any, row: Any, draw: Any, stream: Any) -> Any:
     """Four random 32-bit words (as uint64) for one counter."""
     key_0 = np.uint64(seed) & _LOW
     key_1 = np.uint64(seed) >> _SHIFT
     a = np.uint64(step) & _LOW
     b = np.uint64(row) & _LOW
-    c = np.uint64(turn) & _LOW
+    c = np.uint64(draw) & _LOW
     d = np.uint64(stream) & _LOW
     for _ in range(ROUNDS):
         left = a * _ROUND_0
@@ -85,11 +85,11 @@ def new_words() -> NDArray[np.uint64]:
 
 
 @njit(inline="always", cache=True, **LEAN)
-def word_pair(words: Any, turn: Any) -> Any:
+def word_pair(words: Any, draw: Any) -> Any:
     """The ``turn``-th pair of words of a stream: block ``turn // 2``, its first or second half.
 
     ``words`` must hold the pairs around the turn.
     """
-    half = 2 * (turn & 1)
-    lane = (turn >> 1) & (LANES - 1)
+    half = 2 * (draw & 1)
+    lane = (draw >> 1) & (LANES - 1)
     return words[half, lane], words[half + 1, lane]

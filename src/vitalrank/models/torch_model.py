@@ -22,7 +22,7 @@ from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import Histories
-from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
+from vitalrank.kernels.optimizers import OPTIMIZERS
 from vitalrank.models.base import Array, DotRecommender, check_finite_table
 from vitalrank.models.networks import DotNetwork
 from vitalrank.models.trainable import TrainableModel

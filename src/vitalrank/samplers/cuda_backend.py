@@ -77,9 +77,9 @@ class CudaBackend(ArrayBackend):
 
     def to_device(self, value: Any) -> Any:
         if isinstance(value, Proposal):
-            return gpu.place_law(value, self._device)
+            return gpu.proposal_to_device(value, self._device)
         if isinstance(value, Seen):
-            return gpu.place_seen(value, self._device)
+            return gpu.seen_to_device(value, self._device)
         return torch.from_numpy(np.ascontiguousarray(value)).to(self._device)
 
     def counter(self, seed: Any, step: int, rows: Tensor) -> gpu.Counter:

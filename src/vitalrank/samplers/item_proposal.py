@@ -43,4 +43,4 @@ class BoundItemProposal(BoundSampler):
         inside = np.zeros(self.train.n_items, np.float64)
         inside[self.pool] = self.weights[self.pool]
         left = inside.sum() - row_sums(self.seen.indptr, inside[self.seen.items])
-        return np.log(np.where(self.seen.open > 0, np.maximum(left, 1e-300), 1.0))
+        return np.log(np.where(self.seen.unseen > 0, np.maximum(left, 1e-300), 1.0))

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.cpu.sampling.bloom import new_sieve
+from vitalrank.kernels.cpu.sampling.bloom import new_bloom_filter
 from vitalrank.kernels.proposals import Proposal, Seen
 
 
@@ -39,14 +39,14 @@ def _proposal(
     pool: NDArray[np.int64],
     weights: NDArray[np.float32],
     first_class: NDArray[np.int32] | None = None,
-    level: NDArray[np.float32] | None = None,
+    accept_weight: NDArray[np.float32] | None = None,
     shots: int = 0,
 ) -> Proposal:
     """A law over the pool by ``weights`` (n,); by default each item's own weight is the level it is held to."""
     n = len(weights)
-    level = weights if level is None else level
-    ranked = pool[np.lexsort((pool, -weights[pool]))]
-    weight = weights[ranked]
+    accept_weight = weights if accept_weight is None else accept_weight
+    by_weight = pool[np.lexsort((pool, -weights[pool]))]
+    weight = weights[by_weight]
     starts = np.flatnonzero(np.r_[True, weight[1:] != weight[:-1]]) if len(weight) else np.zeros(0, np.int64)
     class_weight = weight[starts]
     starts = np.r_[starts, len(weight)]
@@ -57,15 +57,17 @@ def _proposal(
         first_class = np.searchsorted(-class_weight, -weights, side="right").astype(np.int32)
     return Proposal(
         size=len(pool),
-        listed=np.zeros(0, np.int32) if len(pool) == n else pool.astype(np.int32),
-        ranked=ranked.astype(np.int32),
+        pool=np.zeros(0, np.int32) if len(pool) == n else pool.astype(np.int32),
+        by_weight=by_weight.astype(np.int32),
         starts=starts.astype(np.int32),
         mass=mass,
         weight=class_weight,
         guide=np.clip(guide, 0, max(len(starts) - 2, 0)).astype(np.int32),
         first_class=first_class,
-        level=level,
-        pool_level=np.ascontiguousarray(level if len(pool) == n else level[pool], np.float32),  # read without strides
+        accept_weight=accept_weight,
+        pool_accept_weight=np.ascontiguousarray(
+            accept_weight if len(pool) == n else accept_weight[pool], np.float32
+        ),  # read without strides
         shots=shots,
         is_uniform=not shots and bool((first_class == len(starts) - 1).all()),
     )
@@ -81,7 +83,7 @@ def weighted_proposal(weights: NDArray[np.float32], pool: NDArray[np.int64]) -> 
     n = len(weights)
     if np.all(weights == 1.0):
         return _proposal(pool, weights)
-    return _proposal(pool, weights, first_class=np.zeros(n, np.int32), level=np.ones(n, np.float32))
+    return _proposal(pool, weights, first_class=np.zeros(n, np.int32), accept_weight=np.ones(n, np.float32))
 
 
 def reject_proposal(weights: NDArray[np.float32], pool: NDArray[np.int64], shots: int | None) -> Proposal:
@@ -96,7 +98,7 @@ def seen_by(train: Interactions, pool: NDArray[np.int64]) -> Seen:
     inside[pool] = 1
     taken = row_sums(indptr, inside[items])
     left = (len(pool) - taken).astype(np.int32)
-    return Seen(indptr, items, new_sieve(indptr, items), left, bool((left == 0).any()))
+    return Seen(indptr, items, new_bloom_filter(indptr, items), left, bool((left == 0).any()))
 
 
 def row_sums(indptr: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.float64]:

@@ -80,7 +80,7 @@ class BoundExactRank(BoundSampler):
         ids = backend.full((len(request), request.k), -1, np.int64)
         pool, seen = backend.cached_to_device(self.pool), backend.cached_to_device(self.seen)
         for part, counter, scores in score_blocks(request, self.pool):
-            backend.kernels.pick_open_rank(scores, pool, self.scale, seen, counter, request.users[part], ids[part])
+            backend.kernels.pick_unseen_rank(scores, pool, self.scale, seen, counter, request.users[part], ids[part])
         return Draw(ids, *full_scan_weights(request, self.pool, ids))
 
 

@@ -166,7 +166,7 @@ class BoundViolationSearch(BoundSampler):
         thresholds = request.score(request.positives[:, None].astype(np.int64))[:, 0] - margin  # (B,)
         best = np.full(len(request), -np.inf, np.float32)
         turns = np.zeros((len(request), 1), np.int64)
-        rows = np.flatnonzero(self.seen.open[request.users] > 0)
+        rows = np.flatnonzero(self.seen.unseen[request.users] > 0)
         while len(rows):
             block = np.empty((len(rows), 1, min(_BLOCK, kappa)), np.int64)
             counter = request.counter._replace(rows=request.counter.rows[rows])
@@ -176,7 +176,7 @@ class BoundViolationSearch(BoundSampler):
             )
             turns[rows] = turn
             state = [a[rows] for a in (best, ids, tries, violated)]
-            cpu.advance(request.score(block[:, 0], rows), block[:, 0], thresholds[rows], kappa, *state)
+            cpu.advance_search(request.score(block[:, 0], rows), block[:, 0], thresholds[rows], kappa, *state)
             best[rows], ids[rows], tries[rows], violated[rows] = state
             rows = rows[~violated[rows] & (tries[rows] < kappa)]
 
@@ -197,5 +197,5 @@ def reject_sample(
     0.2
     """
     chosen = np.empty(len(positives), np.int64)
-    cpu.reject_each(law, np.asarray(positives, np.int64), np.uint64(seed), step, chosen)
+    cpu.sample_each(law, np.asarray(positives, np.int64), np.uint64(seed), step, chosen)
     return chosen

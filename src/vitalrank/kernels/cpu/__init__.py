@@ -1,15 +1,15 @@
 """Kernels for the CPU, compiled by Numba."""
 
 import vitalrank.kernels.compiling  # noqa: F401  (before any kernel)
+from vitalrank.kernels.cpu.sampling.candidates import draw_candidates, pick_by_rank, sample_each, score
 from vitalrank.kernels.cpu.sampling.clustered import cluster, draw_clustered
-from vitalrank.kernels.cpu.sampling.pools import draw_candidates, pick_by_rank, reject_each, score
-from vitalrank.kernels.cpu.sampling.proposing import proposal_mass
-from vitalrank.kernels.cpu.sampling.ranked import draw_ranked, pick_open_rank, ranked_mass
+from vitalrank.kernels.cpu.sampling.draw_until import advance_search, draw_until
+from vitalrank.kernels.cpu.sampling.fallback import proposal_mass
+from vitalrank.kernels.cpu.sampling.ranked import draw_ranked, pick_unseen_rank, ranked_mass
 from vitalrank.kernels.cpu.sampling.softmax import draw_softmax, score_all
-from vitalrank.kernels.cpu.sampling.until import advance, draw_until
 
 __all__ = [
-    "advance",
+    "advance_search",
     "cluster",
     "draw_candidates",
     "draw_clustered",
@@ -17,10 +17,10 @@ __all__ = [
     "draw_softmax",
     "draw_until",
     "pick_by_rank",
-    "pick_open_rank",
+    "pick_unseen_rank",
     "proposal_mass",
     "ranked_mass",
-    "reject_each",
+    "sample_each",
     "score",
     "score_all",
 ]

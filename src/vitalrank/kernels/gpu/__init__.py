@@ -1,11 +1,18 @@
 """Kernels for the GPU, compiled by Triton: the names and arguments of ``kernels.cpu``, on tensors."""
 
-from vitalrank.kernels.gpu.sampling.arrays import Counter, Proposal, Seen, new_counter, place_law, place_seen
+from vitalrank.kernels.gpu.sampling.arrays import (
+    Counter,
+    Proposal,
+    Seen,
+    new_counter,
+    proposal_to_device,
+    seen_to_device,
+)
+from vitalrank.kernels.gpu.sampling.candidates import draw_candidates, pick_by_rank, score, take, tell_drawn
 from vitalrank.kernels.gpu.sampling.clustered import cluster, draw_clustered
-from vitalrank.kernels.gpu.sampling.pools import draw_candidates, pick_by_rank, score, take, tell_drawn
-from vitalrank.kernels.gpu.sampling.ranked import draw_ranked, pick_open_rank
+from vitalrank.kernels.gpu.sampling.draw_until import draw_until
+from vitalrank.kernels.gpu.sampling.ranked import draw_ranked, pick_unseen_rank
 from vitalrank.kernels.gpu.sampling.softmax import draw_softmax, score_all
-from vitalrank.kernels.gpu.sampling.until import draw_until
 
 __all__ = [
     "Counter",
@@ -19,11 +26,11 @@ __all__ = [
     "draw_until",
     "new_counter",
     "pick_by_rank",
-    "pick_open_rank",
-    "place_law",
-    "place_seen",
+    "pick_unseen_rank",
+    "proposal_to_device",
     "score",
     "score_all",
+    "seen_to_device",
     "take",
     "tell_drawn",
 ]

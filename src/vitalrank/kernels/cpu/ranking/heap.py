@@ -13,8 +13,8 @@ from numba import njit
 
 @njit(cache=True)
 def clear(scores: Any, items: Any) -> None:
-    """Make every place empty."""
-    # Empty places are the worst entries of all, so that the first scores replace them.
+    """Empty the heap."""
+    # The worst possible entries, so that the first scores replace them.
     scores[:] = -np.inf
     items[:] = -1
 
@@ -29,9 +29,9 @@ def is_worse(score_a: Any, item_a: Any, score_b: Any, item_b: Any) -> Any:
 def sink_root(scores: Any, items: Any, size: Any) -> None:
     """Move the root down until no child is worse; the root of a heap is its worst entry."""
     score, item = scores[0], items[0]
-    place = 0
+    index = 0
     while True:
-        child = 2 * place + 1
+        child = 2 * index + 1
         if child >= size:
             break
         right = child + 1
@@ -39,9 +39,9 @@ def sink_root(scores: Any, items: Any, size: Any) -> None:
             child = right
         if not is_worse(scores[child], items[child], score, item):
             break
-        scores[place], items[place] = scores[child], items[child]
-        place = child
-    scores[place], items[place] = score, item
+        scores[index], items[index] = scores[child], items[child]
+        index = child
+    scores[index], items[index] = score, item
 
 
 @njit(cache=True)

@@ -1,4 +1,4 @@
-"""The items most like each item, by the users they share."""
+"""The nearest neighbours of each item by cosine similarity of their users."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _COST = 100  # of an item, in 0.1 us
 
 @njit(cache=True)
 def _count_shared(
-    item: Any, user_start: Any, users: Any, item_start: Any, items: Any, shared: Any, touched: Any
+    item: Any, user_start: Any, users: Any, item_start: Any, items: Any, shared: Any, neighbours: Any
 ) -> Any:
-    """Add up the users each other item shares with ``item``; returns how many items were touched."""
+    """Count the users that each other item shares with ``item``; returns how many there are."""
     size = 0
-    for place in range(user_start[item], user_start[item + 1]):
-        user = users[place]
-        for other_place in range(item_start[user], item_start[user + 1]):
-            other = items[other_place]
+    for index in range(user_start[item], user_start[item + 1]):
+        user = users[index]
+        for other_index in range(item_start[user], item_start[user + 1]):
+            other = items[other_index]
             if shared[other] == 0:
-                touched[size] = other
+                neighbours[size] = other
                 size += 1
             shared[other] += 1
     return size
@@ -34,7 +34,7 @@ def _count_shared(
 def nearest_by_cosine(
     user_start: Any, users: Any, item_start: Any, items: Any, shrinkage: Any, scores: Any, nearest: Any
 ) -> None:
-    """Fill row ``i`` of ``scores`` and ``nearest`` (I, k) with the items most like ``i``, best first.
+    """Fill row ``i`` of ``scores`` and ``nearest`` (I, k) with the nearest neighbours of ``i``, best first.
 
     Parameters
     ----------
@@ -45,32 +45,32 @@ def nearest_by_cosine(
     shrinkage
         Added to the product of the norms.
     scores, nearest
-        (I, k) results; places with nothing to put are -inf and -1.
+        (I, k) results; unused entries are -inf and -1.
     """
     n_items = len(user_start) - 1
 
-    def part(begin: int, end: int) -> None:
-        shared, touched = np.zeros(n_items, np.int32), np.empty(n_items, np.int32)
+    def shard(begin: int, end: int) -> None:
+        shared, neighbours = np.zeros(n_items, np.int32), np.empty(n_items, np.int32)
         _nearest(
-            begin, end, user_start, users, item_start, items, shrinkage, shared, touched, scores, nearest
+            begin, end, user_start, users, item_start, items, shrinkage, shared, neighbours, scores, nearest
         )  # fmt: skip
 
-    parallel_for(n_items, part, cost=_COST)
+    parallel_for(n_items, shard, cost=_COST)
 
 
 @njit(nogil=True, cache=True)
 def _nearest(
     begin: Any, end: Any, user_start: Any, users: Any, item_start: Any, items: Any, shrinkage: Any,
-    shared: Any, touched: Any, scores: Any, nearest: Any,
+    shared: Any, neighbours: Any, scores: Any, nearest: Any,
 ) -> None:  # fmt: skip
     for item in range(begin, end):
-        size = _count_shared(item, user_start, users, item_start, items, shared, touched)
+        size = _count_shared(item, user_start, users, item_start, items, shared, neighbours)
         degree = user_start[item + 1] - user_start[item]
         row_scores, row_items = scores[item], nearest[item]
         clear(row_scores, row_items)
-        for place in range(size):
-            other = touched[place]
-            # The root of whole numbers: equal similarities come out equal.
+        for index in range(size):
+            other = neighbours[index]
+            # The square root of an exact integer, so that equal similarities compare equal.
             norms = math.sqrt(float(degree * (user_start[other + 1] - user_start[other])))
             score = np.float32(shared[other] / (norms + shrinkage))
             shared[other] = 0

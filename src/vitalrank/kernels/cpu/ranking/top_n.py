@@ -1,7 +1,7 @@
 """The n best items of each user, found while the scores are still in cache.
 
 Items are cut into panels. For four users at a time a panel's scores are made in the first-level cache, seen items
-are struck out, and only scores above the user's n-th best so far go into the user's heap. A score is summed in one
+are masked, and only scores above the user's n-th best so far go into the user's heap. A score is summed in one
 fixed order, so it depends on neither panels nor threads.
 """
 
@@ -20,8 +20,8 @@ PANEL = 528  # items per panel: an odd number of cache lines, so that rows do no
 ROWS = 4  # users scored together
 STEP = 4  # coordinates added per pass over a panel
 _CHUNK = 128  # users taken together: each panel is read once per chunk
-_SPEED = 2048  # products of a score and a dimension in 0.1 us
-_LOOKS = 512  # scores looked at in 0.1 us
+_PRODUCTS_PER_UNIT = 2048  # multiply-adds in 0.1 us
+_SCORES_PER_UNIT = 512  # compared in 0.1 us
 _STRETCH = 64  # scores tested together once a panel is known to hold something
 
 
@@ -71,12 +71,12 @@ def _score_rows(queries: Any, row: Any, panel: Any, out: Any) -> None:
 
 
 @njit(cache=True)
-def _strike_out(row: Any, start: Any, stop: Any, seen: Any, place: Any, end: Any) -> Any:
-    """Write -inf over the seen items of one panel; returns the place of the first seen item after it."""
-    while place < end and seen[place] < stop:
-        row[seen[place] - start] = -np.inf
-        place += 1
-    return place
+def _mask_seen(row: Any, start: Any, stop: Any, seen: Any, position: Any, end: Any) -> Any:
+    """Write -inf over the seen items of one panel; returns the position of the first seen item after it."""
+    while position < end and seen[position] < stop:
+        row[seen[position] - start] = -np.inf
+        position += 1
+    return position
 
 
 def top_by_dot(
@@ -95,27 +95,27 @@ def top_by_dot(
     seen_indptr, seen
         Sorted items that may not be returned, per user.
     scores, items
-        (B, n) results; places with nothing to put are -inf and -1.
+        (B, n) results; unused entries are -inf and -1.
     """
 
-    def part(begin: int, end: int) -> None:
-        tile, places = large_zeros((ROWS, PANEL), np.float32), np.empty(_CHUNK, np.int64)
+    def shard(begin: int, end: int) -> None:
+        tile, positions = large_zeros((ROWS, PANEL), np.float32), np.empty(_CHUNK, np.int64)
         _top_by_dot(
-            begin, end, queries, panels, n_items, users, seen_indptr, seen, tile, places, scores, items
+            begin, end, queries, panels, n_items, users, seen_indptr, seen, tile, positions, scores, items
         )  # fmt: skip
 
-    parallel_for(len(users), part, cost=1 + panels.size // _SPEED)
+    parallel_for(len(users), shard, cost=1 + panels.size // _PRODUCTS_PER_UNIT)
 
 
 @njit(nogil=True, cache=True)
 def _top_by_dot(
     begin: Any, end: Any, queries: Any, panels: Any, n_items: Any, users: Any, seen_indptr: Any, seen: Any,
-    tile: Any, places: Any, scores: Any, items: Any,
+    tile: Any, positions: Any, scores: Any, items: Any,
 ) -> None:  # fmt: skip
     for low in range(begin, end, _CHUNK):
         high = min(low + _CHUNK, end)
         for row in range(low, high):
-            places[row - low] = seen_indptr[users[row]]
+            positions[row - low] = seen_indptr[users[row]]
             clear(scores[row], items[row])
         for number in range(panels.shape[0]):
             start = number * PANEL
@@ -125,7 +125,7 @@ def _top_by_dot(
                 for row in range(first, min(first + ROWS, high)):
                     line = tile[row - first]
                     last = seen_indptr[users[row] + 1]
-                    places[row - low] = _strike_out(line, start, stop, seen, places[row - low], last)
+                    positions[row - low] = _mask_seen(line, start, stop, seen, positions[row - low], last)
                     _offer(line, stop - start, start, scores[row], items[row])
         for row in range(low, high):
             sort_best_first(scores[row], items[row])
@@ -136,7 +136,7 @@ def top_of_tile(tile: Any, users: Any, seen_indptr: Any, seen: Any, scores: Any,
     parallel_for(
         len(users),
         lambda begin, end: _top_of_tile(begin, end, tile, users, seen_indptr, seen, scores, items),
-        cost=1 + tile.shape[1] // _LOOKS,
+        cost=1 + tile.shape[1] // _SCORES_PER_UNIT,
     )
 
 
@@ -147,7 +147,7 @@ def _top_of_tile(
     n_items = tile.shape[1]
     for row in range(begin, end):
         clear(scores[row], items[row])
-        _strike_out(tile[row], 0, n_items, seen, seen_indptr[users[row]], seen_indptr[users[row] + 1])
+        _mask_seen(tile[row], 0, n_items, seen, seen_indptr[users[row]], seen_indptr[users[row] + 1])
         _offer(tile[row], n_items, 0, scores[row], items[row])
         sort_best_first(scores[row], items[row])
 
@@ -164,8 +164,8 @@ def _mark_hits(begin: Any, end: Any, items: Any, users: Any, indptr: Any, wanted
     for row in range(begin, end):
         own = wanted[indptr[users[row]] : indptr[users[row] + 1]]
         for j in range(items.shape[1]):
-            place = np.searchsorted(own, items[row, j])
-            hits[row, j] = place < len(own) and own[place] == items[row, j]
+            position = np.searchsorted(own, items[row, j])
+            hits[row, j] = position < len(own) and own[position] == items[row, j]
 
 
 def pack(item_table: Any) -> Any:

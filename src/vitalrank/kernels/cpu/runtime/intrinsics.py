@@ -1,4 +1,4 @@
-"""Instructions that Python has no word for: prefetches, the lowest set bit, numbers that threads share."""
+"""Compiler intrinsics: prefetch, count of trailing zeros, atomics, yielding the processor."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from vitalrank.kernels.compiling import LEAN
 _LINE = 64  # bytes of a cache line
 _FLOAT = 4  # bytes
 _YIELD = "SwitchToThread" if os.name == "nt" else "sched_yield"
-# How long a line that is used once is to stay. On AMD's Zen, asked for "once", it leaves other lines their place in the
-# last cache and a step is some 5 % shorter; on Intel it passes the last cache by, and a step takes a third longer.
-_ONCE = 0 if get_host_cpu_name().startswith("znver") else 3
+# Temporal locality of a prefetched line that is used once. Locality 0 keeps the line out of the last-level cache: a
+# step is some 5 % shorter on AMD's Zen, and a third longer on Intel.
+_USED_ONCE = 0 if get_host_cpu_name().startswith("znver") else 3
 
 
-def _prefetch(keep: int) -> Any:
-    """A prefetch of the cache line at ``array.data + offset`` bytes; ``keep`` is from 0, for one use, to 3."""
+def _prefetch(locality: int) -> Any:
+    """A prefetch of the cache line at ``array.data + offset`` bytes; ``locality`` is 0 (used once) to 3."""
 
     def prefetch(typing_context: Any, array: Any, offset: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -31,7 +31,7 @@ def _prefetch(keep: int) -> Any:
             word = ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [address.type, word, word, word])
             call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            builder.call(call, [address, word(0), word(keep), word(1)])  # read, keep, data
+            builder.call(call, [address, word(0), word(locality), word(1)])  # read, locality, data
             return context.get_dummy_value()
 
         return types.void(array, types.intp), generate
@@ -40,7 +40,7 @@ def _prefetch(keep: int) -> Any:
 
 
 def _lowest_bit(typing_context: Any, word: Any) -> Any:
-    """Emit the number of zero bits below the lowest set bit of a uint64 that is not 0."""
+    """Emit the count of trailing zeros of a uint64 that is not 0."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.IntType(1)(1))
@@ -48,8 +48,8 @@ def _lowest_bit(typing_context: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-def _peek(typing_context: Any, array: Any) -> Any:
-    """Emit a load of the first int64 of an array that another thread may have written just now."""
+def _atomic_load(typing_context: Any, array: Any) -> Any:
+    """Emit an atomic load (acquire) of the first int64 of an array."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -58,8 +58,8 @@ def _peek(typing_context: Any, array: Any) -> Any:
     return types.int64(array), generate
 
 
-def _add_one(typing_context: Any, array: Any) -> Any:
-    """Emit an addition to the first int64 of an array that no other thread comes between; gives what it was."""
+def _fetch_add(typing_context: Any, array: Any) -> Any:
+    """Emit an atomic increment of the first int64 of an array; returns the value before."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -68,8 +68,8 @@ def _add_one(typing_context: Any, array: Any) -> Any:
     return types.int64(array), generate
 
 
-def _give_way(typing_context: Any) -> Any:
-    """Emit a call that lets another thread have the core."""
+def _yield_thread(typing_context: Any) -> Any:
+    """Emit a call that yields the processor to another thread."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.IntType(32), [])
@@ -79,12 +79,12 @@ def _give_way(typing_context: Any) -> Any:
     return types.void(), generate
 
 
-prefetch_line: Any = _prefetch(keep=3)
-prefetch_line_once: Any = _prefetch(keep=_ONCE)
+prefetch_line: Any = _prefetch(locality=3)
+prefetch_line_once: Any = _prefetch(locality=_USED_ONCE)
 lowest_bit: Any = intrinsic(_lowest_bit)
-peek: Any = intrinsic(_peek)
-add_one: Any = intrinsic(_add_one)
-give_way: Any = intrinsic(_give_way)
+atomic_load: Any = intrinsic(_atomic_load)
+fetch_add: Any = intrinsic(_fetch_add)
+yield_thread: Any = intrinsic(_yield_thread)
 
 
 @njit(inline="always")
@@ -97,14 +97,14 @@ def prefetch_row(table: Any, row: Any) -> None:
 
 
 @njit(inline="always", cache=True, **LEAN)
-def prefetch_columns(table: Any, row: Any, columns: Any, is_last: Any) -> None:
+def prefetch_columns(table: Any, row: Any, columns: Any, used_once: Any) -> None:
     """Start loading the first ``columns`` numbers of a row.
 
-    ``is_last``: it moves now and is not read soon again, so it shall not push the items' values out of the cache.
+    ``used_once``: the row is updated now and not read again soon, so it should not evict the items from the cache.
     """
     start = row * table.strides[0]
     for offset in range(0, columns * _FLOAT, _LINE):
-        if is_last:
+        if used_once:
             prefetch_line_once(table, start + offset)
         else:
             prefetch_line(table, start + offset)

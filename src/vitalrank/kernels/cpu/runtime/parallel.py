@@ -1,4 +1,4 @@
-"""Rows cut into one part for each thread: compiled code lets go of the interpreter, so plain threads share the work.
+"""Parallel loops over rows on plain threads: compiled code releases the interpreter's lock.
 
 Numba's own parallel loops do the same, but each of them takes seconds to compile.
 """
@@ -17,20 +17,20 @@ from numba import njit
 from numpy.typing import NDArray
 
 from vitalrank.kernels.compiling import INNER
-from vitalrank.kernels.cpu.runtime.intrinsics import add_one, give_way, peek
-from vitalrank.kernels.cpu.runtime.workers import Task, helper_of
+from vitalrank.kernels.cpu.runtime.intrinsics import atomic_load, fetch_add, yield_thread
+from vitalrank.kernels.cpu.runtime.workers import Future, worker_of
 
-LEAST = 2048  # cost of a part that is worth a thread
-_ROWS = 64  # parts are cut at multiples of so many rows, so that threads seldom write to one cache line
-_LOOKS = 4096  # at a number that is to change, before letting another thread have the core
-_ALL = 1 << 62  # arrivals that end every meeting
-_asking = Lock()
+MIN_SHARD_COST = 2048  # below it, waking a worker takes longer than the work
+_ROWS = 64  # shards are cut at multiples of so many rows, so that threads seldom write to one cache line
+_POLLS_PER_YIELD = 4096
+_RELEASED = 1 << 62  # an arrival count that opens every barrier
+_submitting = Lock()
 
 
 def parallel_for(rows: int, work: Callable[[int, int], None], cost: int = 1) -> None:
-    """Call ``work(begin, end)`` on parts of ``0..rows``, at the same time, on the threads that Numba may use.
+    """Call ``work(begin, end)`` on shards of ``0..rows``, at the same time, on as many threads as Numba may use.
 
-    ``cost`` is what a row takes, in units of 0.1 us: few cheap rows are done sooner than another thread wakes up.
+    ``cost`` is what a row takes, in units of 0.1 us: few cheap rows stay on the calling thread.
 
     Examples
     --------
@@ -44,65 +44,65 @@ def parallel_for(rows: int, work: Callable[[int, int], None], cost: int = 1) -> 
 
 
 def threads_for(cost: int) -> int:
-    """How many threads are worth while for work that takes so many times 0.1 us.
+    """The number of threads that work of a cost, in units of 0.1 us, is worth.
 
     Examples
     --------
     >>> threads_for(0)
     1
     """
-    return min(numba.get_num_threads(), max(cost // LEAST, 1))
+    return min(numba.get_num_threads(), max(cost // MIN_SHARD_COST, 1))
 
 
-def run_parallel(*works: Callable[[], Any], give_up: Callable[[], None] | None = None) -> list[Any]:
-    """Call all of them at the same time, the first on this thread; returns what each returns.
+def run_parallel(*works: Callable[[], Any], on_error: Callable[[], None] | None = None) -> list[Any]:
+    """Call all of them at the same time, the first on this thread; returns their results.
 
-    ``give_up`` is called if this thread fails or is interrupted, before the others are waited for.
+    ``on_error`` is called if this thread fails or is interrupted, before the workers are waited for.
 
     Examples
     --------
     >>> run_parallel(lambda: 1, lambda: 2)
     [1, 2]
     """
-    others: list[Task] = []
+    futures: list[Future] = []
     try:
-        with _asking:  # in one order at all helpers: pieces that meet would wait for each other forever
-            others += [helper_of(os.getpid(), number).ask(work) for number, work in enumerate(works[1:])]
-        mine = [work() for work in works[:1]]
+        with _submitting:  # the same order at every worker: calls that share a barrier would deadlock otherwise
+            futures += [worker_of(os.getpid(), number).submit(work) for number, work in enumerate(works[1:])]
+        own = [work() for work in works[:1]]
     except BaseException:
-        if give_up is not None:
-            give_up()
+        if on_error is not None:
+            on_error()
         raise
     finally:
-        for other in others:
-            other.wait()
-    return mine + [other.result() for other in others]
+        for future in futures:
+            future.wait()
+    return own + [future.result() for future in futures]
 
 
-def with_barrier(parts: int, work: Callable[[int, NDArray[np.int64]], None]) -> None:
-    """Call ``work(part, arrived)`` for all parts at once; they may :func:`meet`, and none waits for one that failed."""
-    arrived = np.zeros(1, np.int64)
+def with_barrier(n_threads: int, work: Callable[[int, NDArray[np.int64]], None]) -> None:
+    """Call ``work(thread, arrivals)`` on all threads at once; they may call :func:`barrier`, which a failure opens."""
+    arrivals = np.zeros(1, np.int64)
 
-    def give_up() -> None:
-        arrived.fill(_ALL)
+    def release() -> None:
+        arrivals.fill(_RELEASED)
 
-    def piece(part: int) -> None:
+    def guarded(thread: int) -> None:
         try:
-            work(part, arrived)
+            work(thread, arrivals)
         except BaseException:
-            give_up()
+            release()
             raise
 
-    run_parallel(*(partial(piece, part) for part in range(parts)), give_up=give_up)
+    run_parallel(*(partial(guarded, thread) for thread in range(n_threads)), on_error=release)
 
 
 @njit(cache=True, **INNER)
-def meet(arrived: Any, parts: Any) -> None:
-    """Wait until all of so many pieces of work that go on at once have come here."""
-    if parts > 1:
-        goal = min((add_one(arrived) // parts + 1) * parts, _ALL)
-        looks = 0
-        while peek(arrived) < goal:
-            looks += 1
-            if looks % _LOOKS == 0:
-                give_way()
+def barrier(arrivals: Any, n_threads: Any) -> None:
+    """Spin, yielding every 4096 polls, until all threads have arrived; ``arrivals`` (1,) counts on at each barrier."""
+    if n_threads > 1:
+        goal = min((fetch_add(arrivals) // n_threads + 1) * n_threads, _RELEASED)
+        polls = 0
+        while atomic_load(arrivals) < goal:
+            polls += 1
+            if polls % _POLLS_PER_YIELD == 0:
+                yield_thread()

@@ -1,4 +1,4 @@
-"""Threads that take a part of the work. Who waits watches for a while before he sleeps: waking up takes longer."""
+"""A small pool of worker threads. Waiters spin for about 0.1 ms before blocking: a wake-up costs more than that."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from vitalrank.kernels.compiling import LEAN
-from vitalrank.kernels.cpu.runtime.intrinsics import give_way, peek
+from vitalrank.kernels.cpu.runtime.intrinsics import atomic_load, yield_thread
 
-_LOOKS = 200_000  # before one sleeps: some 0.1 ms, longer than Python takes from one piece of work to the next
-_POLITE = 4096  # looks before another thread may have the core
+_POLLS = 200_000  # before blocking: some 0.1 ms, longer than Python takes from one call to the next
+_POLLS_PER_YIELD = 4096
 
 
-class Task:
-    """A piece of work that a helper was asked to do.
+class Future:
+    """The pending result of a call submitted to a worker.
 
     Parameters
     ----------
@@ -32,74 +32,74 @@ class Task:
         self._work = work
         self._result: Any = None
         self._error: BaseException | None = None
-        self._ended = np.zeros(1, np.int64)  # wakes who watches
-        self._busy = Lock()  # wakes who sleeps
-        self._busy.acquire()
+        self._done = np.zeros(1, np.int64)  # for waiters that spin
+        self._running = Lock()  # for waiters that block
+        self._running.acquire()
 
     def run(self) -> None:
-        """Do it, and keep what it returns or raises."""
+        """Make the call, and store what it returns or raises."""
         try:
             self._result = self._work()
         except BaseException as error:
             self._error = error
-        self._busy.release()
-        self._ended[0] = 1
+        self._running.release()
+        self._done[0] = 1
 
     def wait(self) -> None:
-        """Return once it is done, well or not."""
-        _watch(self._ended, 0)
-        with self._busy:
+        """Return once the call has returned or raised."""
+        _spin_wait(self._done, 0)
+        with self._running:
             pass
 
     def result(self) -> Any:
-        """What it returned; raises what it raised."""
+        """What the call returned; raises what it raised."""
         if self._error is not None:
             raise self._error
         return self._result
 
 
-class Helper:
-    """A thread that does what it is asked, in that order.
+class Worker:
+    """A thread that runs the calls submitted to it, in order.
 
     Examples
     --------
-    >>> task = Helper().ask(lambda: 2 + 2)
-    >>> task.wait()
-    >>> task.result()
+    >>> future = Worker().submit(lambda: 2 + 2)
+    >>> future.wait()
+    >>> future.result()
     4
     """
 
     def __init__(self) -> None:
-        self._tasks: SimpleQueue[Task] = SimpleQueue()
-        self._asked = np.zeros(1, np.int64)
+        self._queue: SimpleQueue[Future] = SimpleQueue()
+        self._submitted = np.zeros(1, np.int64)
         Thread(target=self._serve, name="vitalrank", daemon=True).start()
 
-    def ask(self, work: Callable[[], Any]) -> Task:
-        """Have it done; one asks at a time."""
-        task = Task(work)
-        self._tasks.put(task)
-        self._asked[0] += 1
-        return task
+    def submit(self, work: Callable[[], Any]) -> Future:
+        """Queue a call; only one thread may submit at a time."""
+        future = Future(work)
+        self._queue.put(future)
+        self._submitted[0] += 1
+        return future
 
     def _serve(self) -> None:
         done = 0
         while True:
-            _watch(self._asked, done)
-            self._tasks.get().run()
+            _spin_wait(self._submitted, done)
+            self._queue.get().run()
             done += 1
 
 
 @cache
-def helper_of(process: int, number: int) -> Helper:
-    """A process's helper of that number; one that was forked has none of its parent's, and gets its own."""
-    return Helper()
+def worker_of(process: int, number: int) -> Worker:
+    """The process's worker of that number. Threads do not survive a fork, so a child process starts its own."""
+    return Worker()
 
 
 @njit(nogil=True, cache=True, **LEAN)
-def _watch(place: NDArray[np.int64], value: int) -> None:
-    """Return when the number is another one, or after a while."""
-    for look in range(_LOOKS):
-        if peek(place) != value:
+def _spin_wait(cell: NDArray[np.int64], value: int) -> None:
+    """Return when the number is no longer ``value``, or after so many polls."""
+    for poll in range(_POLLS):
+        if atomic_load(cell) != value:
             return
-        if look % _POLITE == _POLITE - 1:
-            give_way()
+        if poll % _POLLS_PER_YIELD == _POLLS_PER_YIELD - 1:
+            yield_thread()

@@ -1,4 +1,4 @@
-"""A few bits for each user that tell what he has certainly not seen: most candidates need no longer look."""
+"""A per-user Bloom filter over seen items; a negative answer skips the binary search."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from numpy.typing import NDArray
 from vitalrank._util.memory import large_zeros
 from vitalrank.kernels.compiling import LEAN
 from vitalrank.kernels.cpu.runtime.intrinsics import prefetch_line
-from vitalrank.kernels.proposals import SIEVE_HASH, SIEVE_SHARE, SIEVE_WORDS
+from vitalrank.kernels.proposals import BLOOM_HASH, BLOOM_ITEMS_PER_WORD, BLOOM_WORDS
 from vitalrank.kernels.rng import below
 
 _ONE = np.uint64(1)
-_SHIFT = SIEVE_SHARE.bit_length() - 1  # a shift is quicker than a division
-_HASH, _LOW, _LAST = np.uint64(SIEVE_HASH), np.uint64(0xFFFFFFFF), np.uint64(63)
+_SHIFT = BLOOM_ITEMS_PER_WORD.bit_length() - 1  # a shift is faster than a division
+_HASH, _LOW, _LAST = np.uint64(BLOOM_HASH), np.uint64(0xFFFFFFFF), np.uint64(63)
 _WORD = 8  # bytes
 _LINE = 8  # words of a cache line
-_ASKED = 16 * _LINE  # words asked for; who has seen more pays for them
+_MAX_PREFETCH = 16 * _LINE  # words; longer filters are read without
 
 
-def new_sieve(indptr: NDArray[np.int64], items: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """The sieve of all users, for what each has seen.
+def new_bloom_filter(indptr: NDArray[np.int64], items: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """The Bloom filters of all users, one after another.
 
     Examples
     --------
-    >>> sieve = new_sieve(np.array([0, 2, 2]), np.array([5, 700], np.int32))
-    >>> sieve.shape, int(np.bitwise_count(sieve).sum())
+    >>> bloom = new_bloom_filter(np.array([0, 2, 2]), np.array([5, 700], np.int32))
+    >>> bloom.shape, int(np.bitwise_count(bloom).sum())
     ((17,), 4)
     """
-    words = first_word.py_func(int(indptr[-1]), len(indptr) - 1)  # too little to compile for
-    sieve = large_zeros((words,), np.uint64)
-    _write(indptr, items, sieve)
-    return sieve
+    words = first_word.py_func(int(indptr[-1]), len(indptr) - 1)  # not worth compiling
+    bloom = large_zeros((words,), np.uint64)
+    _write(indptr, items, bloom)
+    return bloom
 
 
 @njit(inline="always", cache=True, **LEAN)
 def first_word(start: Any, user: Any) -> Any:
-    """Where the words of a user begin whose row begins at ``start``."""
-    return (start >> _SHIFT) + SIEVE_WORDS * user
+    """Index of the first word of a user whose items begin at ``start``."""
+    return (start >> _SHIFT) + BLOOM_WORDS * user
 
 
 @njit(inline="always", cache=True, **LEAN)
-def mark_of(indptr: Any, user: Any, item: Any) -> Any:
-    """The word of the sieve that tells of a user and an item, and its two bits that do."""
+def word_and_mask(indptr: Any, user: Any, item: Any) -> Any:
+    """The word of a user's filter that an item hashes to, and the mask of its two bits."""
     begin = first_word(indptr[user], user)
     bits = (first_word(indptr[user + 1], user + 1) - begin) << 6
     hashed = (np.uint64(item) * _HASH) & _LOW
@@ -54,29 +54,29 @@ def mark_of(indptr: Any, user: Any, item: Any) -> Any:
 
 
 @njit(inline="always", cache=True, **LEAN)
-def is_marked(seen: Any, user: Any, item: Any) -> Any:
-    """False only if the user has not touched the item."""
-    word, mark = mark_of(seen.indptr, user, item)
-    return seen.sieve[word] & mark == mark
+def maybe_seen(seen: Any, user: Any, item: Any) -> Any:
+    """False only if the user has not seen the item."""
+    word, mask = word_and_mask(seen.indptr, user, item)
+    return seen.bloom[word] & mask == mask
 
 
 @njit(inline="always", cache=True, **LEAN)
-def ask_for_words(seen: Any, user: Any) -> None:
-    """Start loading the user's words."""
+def prefetch_words(seen: Any, user: Any) -> None:
+    """Prefetch a user's filter."""
     begin, end = first_word(seen.indptr[user], user), first_word(seen.indptr[user + 1], user + 1)
-    for word in range(begin, min(end, begin + _ASKED), _LINE):
-        prefetch_line(seen.sieve, word * _WORD)
+    for word in range(begin, min(end, begin + _MAX_PREFETCH), _LINE):
+        prefetch_line(seen.bloom, word * _WORD)
 
 
 @njit(inline="always", cache=True, **LEAN)
-def ask_for_word(seen: Any, user: Any, item: Any) -> None:
-    """Start loading the one word that tells of the user and the item."""
-    prefetch_line(seen.sieve, mark_of(seen.indptr, user, item)[0] * _WORD)
+def prefetch_word(seen: Any, user: Any, item: Any) -> None:
+    """Prefetch the one word that an item hashes to."""
+    prefetch_line(seen.bloom, word_and_mask(seen.indptr, user, item)[0] * _WORD)
 
 
 @njit(cache=True, **LEAN)
-def _write(indptr: Any, items: Any, sieve: Any) -> None:
+def _write(indptr: Any, items: Any, bloom: Any) -> None:
     for user in range(len(indptr) - 1):
-        for place in range(indptr[user], indptr[user + 1]):
-            word, mark = mark_of(indptr, user, items[place])
-            sieve[word] |= mark
+        for index in range(indptr[user], indptr[user + 1]):
+            word, mask = word_and_mask(indptr, user, items[index])
+            bloom[word] |= mask

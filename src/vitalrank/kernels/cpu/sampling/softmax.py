@@ -9,8 +9,9 @@ import numpy as np
 from numba import njit
 
 from vitalrank.kernels.compiling import FAST
+from vitalrank.kernels.cpu.runtime.dot import dot
 from vitalrank.kernels.cpu.runtime.parallel import parallel_for
-from vitalrank.kernels.cpu.sampling.proposing import dot, is_full, is_seen
+from vitalrank.kernels.cpu.sampling.seen import is_exhausted, is_seen
 from vitalrank.kernels.rng import PROPOSE, STREAMS, fine_unit, philox
 
 _ITEMS = 16  # of the pool in 0.1 us
@@ -41,7 +42,7 @@ def finite(score: Any) -> Any:
 def draw_softmax(
     scores: Any, temperature: Any, pool: Any, seen: Any, counter: Any, users: Any, ids: Any, log_q: Any
 ) -> None:
-    """Draw k open items a row from ``softmax(scores / temperature)`` over the pool without what is seen."""
+    """Draw k unseen items a row from ``softmax(scores / temperature)`` over the pool."""
     parallel_for(
         len(users),
         lambda begin, end: _draw_softmax(begin, end, scores, temperature, pool, seen, counter, users, ids, log_q),
@@ -55,24 +56,24 @@ def _draw_softmax(
     log_q: Any,
 ) -> None:  # fmt: skip
     for b in range(begin, end):
-        if is_full(seen, users[b]):
+        if is_exhausted(seen, users[b]):
             ids[b] = -1
             log_q[b] = 0.0
             continue
-        running = np.empty(len(pool), np.float64)
+        cumulative = np.empty(len(pool), np.float64)
         top = -np.inf
         for p in range(len(pool)):
-            running[p] = -np.inf if is_seen(seen, users[b], pool[p]) else finite(scores[b, p]) / temperature
-            top = max(top, running[p])
+            cumulative[p] = -np.inf if is_seen(seen, users[b], pool[p]) else finite(scores[b, p]) / temperature
+            top = max(top, cumulative[p])
         total = 0.0
         for p in range(len(pool)):
-            total += math.exp(running[p] - top)
-            running[p] = total
+            total += math.exp(cumulative[p] - top)
+            cumulative[p] = total
         for c in range(ids.shape[1]):
             high, low, _, _ = philox(counter.seed, counter.step, counter.rows[b], 0, PROPOSE + STREAMS * c)
-            # The first place whose running sum passes the point has mass of its own, so it is open.
-            p = min(np.searchsorted(running, fine_unit(high, low) * total, side="right"), len(pool) - 1)
-            while p > 0 and running[p] == running[p - 1]:
+            # The first position whose cumulative sum passes the point has mass of its own, so it is unseen.
+            p = min(np.searchsorted(cumulative, fine_unit(high, low) * total, side="right"), len(pool) - 1)
+            while p > 0 and cumulative[p] == cumulative[p - 1]:
                 p -= 1
             ids[b, c] = pool[p]
             log_q[b, c] = finite(scores[b, p]) / temperature - top - math.log(total)

@@ -1,4 +1,4 @@
-"""Which rows of a table a batch touches, and where: a counting sort that never looks at the whole table."""
+"""Coalescing of sparse gradients: the occurrences of each row in a batch, by a counting sort in O(batch)."""
 
 from __future__ import annotations
 
@@ -11,72 +11,72 @@ from numpy.typing import NDArray
 from vitalrank.kernels.compiling import INNER, LEAN
 from vitalrank.kernels.cpu.runtime.intrinsics import prefetch_line
 
-_AHEAD = 16  # places whose rows are asked for before they are counted
+_AHEAD = 16  # occurrences whose slots are prefetched before they are counted
 _INT = 4  # bytes
 
 
-class Groups(NamedTuple):
-    """Places of a batch grouped by the row they touch: ``order[starts[g]:starts[g + 1]]`` belong to ``rows[g]``."""
+class Coalesced(NamedTuple):
+    """Occurrences of a batch grouped by row: ``order[starts[g]:starts[g + 1]]`` are those of ``rows[g]``."""
 
     slot: NDArray[np.int32]  # (table,) -1 between batches
-    touched: NDArray[np.int32]  # (places,) row touched at each place, -1 for none
-    rows: NDArray[np.int32]  # (places,) in order of first touch
-    starts: NDArray[np.int32]  # (places + 1,)
-    order: NDArray[np.int32]  # (places,)
+    row_of: NDArray[np.int32]  # (occurrences,) row of each occurrence, -1 for none
+    rows: NDArray[np.int32]  # (occurrences,) in order of first occurrence
+    starts: NDArray[np.int32]  # (occurrences + 1,)
+    order: NDArray[np.int32]  # (occurrences,)
 
 
-def new_groups(table: int, places: int) -> Groups:
-    """Buffers for batches of so many places over a table of so many rows.
+def new_coalesced(table: int, occurrences: int) -> Coalesced:
+    """Buffers for batches of so many occurrences over a table of so many rows.
 
     Examples
     --------
-    >>> groups = new_groups(table=9, places=4)
-    >>> groups.touched[:] = 7, 3, -1, 7
-    >>> found = group_places(groups, 4)
-    >>> groups.rows[:found].tolist(), groups.starts[: found + 1].tolist(), groups.order[:3].tolist()
+    >>> coalesced = new_coalesced(table=9, occurrences=4)
+    >>> coalesced.row_of[:] = 7, 3, -1, 7
+    >>> found = coalesce(coalesced, 4)
+    >>> coalesced.rows[:found].tolist(), coalesced.starts[: found + 1].tolist(), coalesced.order[:3].tolist()
     ([7, 3], [0, 2, 3], [0, 3, 1])
     """
-    rows, order, touched = (np.zeros(places, np.int32) for _ in range(3))
-    return Groups(np.full(table, -1, np.int32), touched, rows, np.zeros(places + 1, np.int32), order)
+    rows, order, row_of = (np.zeros(occurrences, np.int32) for _ in range(3))
+    return Coalesced(np.full(table, -1, np.int32), row_of, rows, np.zeros(occurrences + 1, np.int32), order)
 
 
 @njit(cache=True, **LEAN)
-def group_places(groups: Any, places: Any) -> Any:
-    """Group the first ``places`` entries of ``touched``, which is used up; returns the number of groups."""
+def coalesce(coalesced: Any, occurrences: Any) -> Any:
+    """Group the first ``occurrences`` entries of ``row_of``, which is overwritten; returns the number of groups."""
     found = 0
-    for place in range(places):
-        if place + _AHEAD < places:
-            prefetch_line(groups.slot, max(groups.touched[place + _AHEAD], 0) * _INT)
-        row = groups.touched[place]
+    for occurrence in range(occurrences):
+        if occurrence + _AHEAD < occurrences:
+            prefetch_line(coalesced.slot, max(coalesced.row_of[occurrence + _AHEAD], 0) * _INT)
+        row = coalesced.row_of[occurrence]
         if row < 0:
             continue
-        group = groups.slot[row]
+        group = coalesced.slot[row]
         if group < 0:
             group = found
             found += 1
-            groups.slot[row] = group
-            groups.rows[group] = row
-            groups.starts[group] = 0
-        groups.starts[group] += 1
-        groups.touched[place] = group
+            coalesced.slot[row] = group
+            coalesced.rows[group] = row
+            coalesced.starts[group] = 0
+        coalesced.starts[group] += 1
+        coalesced.row_of[occurrence] = group
     total = 0
     for group in range(found):
-        total += groups.starts[group]
-        groups.starts[group] = total
-        groups.slot[groups.rows[group]] = -1
-    groups.starts[found] = total
-    # From the back: each group's places come out ascending, and its end becomes its start.
-    for place in range(places - 1, -1, -1):
-        group = groups.touched[place]
+        total += coalesced.starts[group]
+        coalesced.starts[group] = total
+        coalesced.slot[coalesced.rows[group]] = -1
+    coalesced.starts[found] = total
+    # Backwards: each group's occurrences come out ascending, and its end becomes its start.
+    for occurrence in range(occurrences - 1, -1, -1):
+        group = coalesced.row_of[occurrence]
         if group >= 0:
-            groups.starts[group] -= 1
-            groups.order[groups.starts[group]] = place
+            coalesced.starts[group] -= 1
+            coalesced.order[coalesced.starts[group]] = occurrence
     return found
 
 
 @njit(inline="always", cache=True, **LEAN)
 def is_drawn(ids: Any, b: Any) -> Any:
-    """Whether the positive got any negative; without one it is left out of the step."""
+    """Whether the positive got any negative; without one it is skipped."""
     for c in range(ids.shape[1]):  # noqa: SIM110  (Numba has no any over a generator)
         if ids[b, c] >= 0:
             return True
@@ -84,36 +84,36 @@ def is_drawn(ids: Any, b: Any) -> Any:
 
 
 @njit(inline="always", cache=True, **LEAN)
-def group_users(batch: Any, ids: Any, groups: Any) -> Any:
+def group_users(batch: Any, ids: Any, coalesced: Any) -> Any:
     """Group the positives of a batch by user; returns the number of groups."""
     for b in range(len(ids)):
-        groups.touched[b] = batch.users[b] if is_drawn(ids, b) else -1
-    return group_places(groups, len(ids))
+        coalesced.row_of[b] = batch.users[b] if is_drawn(ids, b) else -1
+    return coalesce(coalesced, len(ids))
 
 
 @njit(inline="always", cache=True, **LEAN)
-def group_items(batch: Any, ids: Any, groups: Any) -> Any:
+def group_items(batch: Any, ids: Any, coalesced: Any) -> Any:
     """Group the positives and negatives of a batch by item; returns the number of groups."""
     width = ids.shape[1] + 1
     for b in range(len(ids)):
-        groups.touched[b * width] = batch.positives[b] if is_drawn(ids, b) else -1
+        coalesced.row_of[b * width] = batch.positives[b] if is_drawn(ids, b) else -1
         for c in range(ids.shape[1]):
-            groups.touched[b * width + 1 + c] = ids[b, c]
-    return group_places(groups, len(ids) * width)
+            coalesced.row_of[b * width + 1 + c] = ids[b, c]
+    return coalesce(coalesced, len(ids) * width)
 
 
 @njit(cache=True, **INNER)
-def share_of(starts: Any, found: Any, part: Any, parts: Any) -> Any:
-    """Where the part-th of so many parts of the groups begins and ends, a group counting as much as each of its places.
+def shard_bounds(starts: Any, found: Any, shard: Any, shards: Any) -> Any:
+    """Bounds of one shard of the groups; a group costs as much as each of its occurrences.
 
-    Halves of as many groups would not be alike: the rows touched first are those touched most often.
+    Shards of equal numbers of groups would be unbalanced: the rows that occur first are the most frequent ones.
     """
-    return _cut(starts, found, part, parts), _cut(starts, found, part + 1, parts)
+    return _cut(starts, found, shard, shards), _cut(starts, found, shard + 1, shards)
 
 
 @njit(cache=True, **INNER)
-def _cut(starts: Any, found: Any, part: Any, parts: Any) -> Any:
-    goal = (found + starts[found]) * part // parts
+def _cut(starts: Any, found: Any, shard: Any, shards: Any) -> Any:
+    goal = (found + starts[found]) * shard // shards
     low, high = 0, found
     while low < high:
         middle = (low + high) >> 1

@@ -1,4 +1,4 @@
-"""Initial values: normal numbers from the counter, so that a table does not depend on its neighbours or on threads."""
+"""Initial values: normal variates by counter, so that a table depends neither on other tables nor on threads."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _UNIT = 2.0**-32
 
 
 def fill_normal(table: Any, columns: int, seed: Any, number: int, deviation: float) -> None:
-    """Fill the first ``columns`` of ``table[:, 0]`` (n, s, d) from the normal law; ``number`` tells tables apart."""
-    key = np.uint64(seed)  # a Python number would be of one type or another by its size
+    """Fill the first ``columns`` of ``table[:, 0]`` (n, s, d) with normal variates; ``number`` identifies the table."""
+    key = np.uint64(seed)  # the type of a Python int would depend on its size
     parallel_for(len(table), lambda begin, end: _fill_rows(begin, end, table, columns, key, number, deviation))
 
 
 @njit(nogil=True, cache=True, **LEAN)
 def _fill_rows(begin: Any, end: Any, table: Any, columns: Any, seed: Any, number: Any, deviation: Any) -> None:
     for row in range(begin, end):
-        for turn in range((columns + 3) // 4):
-            a, b, c, d = philox(seed, 0, row, turn, INITIAL + STREAMS * number)
+        for block in range((columns + 3) // 4):
+            a, b, c, d = philox(seed, 0, row, block, INITIAL + STREAMS * number)
             for half in range(2):
-                # Box and Muller: two words, two independent normal numbers.
+                # Box-Muller transform: two words give two independent normal variates.
                 first, second = (a, b) if half == 0 else (c, d)
                 radius = deviation * math.sqrt(-2.0 * math.log((np.float64(first) + 1.0) * _UNIT))
                 angle = 2.0 * math.pi * np.float64(second) * _UNIT
-                f = 4 * turn + 2 * half
+                f = 4 * block + 2 * half
                 if f < columns:
                     table[row, 0, f] = radius * math.cos(angle)
                 if f + 1 < columns:

@@ -1,8 +1,8 @@
-"""A shuffle without memory: position -> row by a keyed permutation of 0..n-1.
+"""A shuffle in O(1) memory: position -> row by a keyed permutation of 0..n-1.
 
 A Feistel network over ``left * width + right`` with ``left < height`` and ``right < width``: each round adds to
 one half a hash of the other, so every round can be undone. ``height * width`` exceeds ``n`` by less than one row of
-the grid; a value outside 0..n-1 is sent through again until it falls inside (cycle walking).
+the grid; a value outside 0..n-1 is permuted again until it falls inside (cycle walking).
 
 References
 ----------
@@ -26,7 +26,7 @@ MIX_0 = np.uint32(0x7FEB352D)
 MIX_1 = np.uint32(0x846CA68B)
 
 
-class Order(NamedTuple):
+class Permutation(NamedTuple):
     """One permutation of ``0..size-1``."""
 
     size: int
@@ -35,18 +35,19 @@ class Order(NamedTuple):
     keys: NDArray[np.uint32]  # (ROUNDS,)
 
 
-def shuffled_order(size: int, seed: int, epoch: int) -> Order:
+def epoch_permutation(size: int, seed: int, epoch: int) -> Permutation:
     """The permutation of one epoch.
 
     Examples
     --------
-    >>> order = shuffled_order(5, seed=0, epoch=1)
-    >>> sorted(int(row_at(order, position)) for position in range(5))
+    >>> permutation = epoch_permutation(5, seed=0, epoch=1)
+    >>> sorted(int(row_at(permutation, position)) for position in range(5))
     [0, 1, 2, 3, 4]
     """
     width = max(math.isqrt(max(size, 1) - 1) + 1, 1)
-    words = [philox.py_func(seed, epoch, 0, turn, SHUFFLE) for turn in range(-(-ROUNDS // 4))]  # too few to compile for
-    return Order(size, -(-size // width), width, np.array(words, np.uint32).ravel()[:ROUNDS])
+    blocks = range(-(-ROUNDS // 4))
+    words = [philox.py_func(seed, epoch, 0, block, SHUFFLE) for block in blocks]  # not worth compiling
+    return Permutation(size, -(-size // width), width, np.array(words, np.uint32).ravel()[:ROUNDS])
 
 
 @njit(inline="always", cache=True, **LEAN)
@@ -65,28 +66,28 @@ def _add(half: Any, amount: Any, size: Any) -> Any:
 
 
 @njit(inline="always", cache=True, **LEAN)
-def _sent_through(order: Any, row: Any) -> Any:
-    width, height = np.uint64(order.width), np.uint64(order.height)
+def _feistel(permutation: Any, row: Any) -> Any:
+    width, height = np.uint64(permutation.width), np.uint64(permutation.height)
     left = np.uint64(row) // width
     right = np.uint64(row) - left * width
-    for turn in range(0, ROUNDS, 2):
-        left = _add(left, below(_hash(right, order.keys[turn]), height), height)
-        right = _add(right, below(_hash(left, order.keys[turn + 1]), width), width)
+    for r in range(0, ROUNDS, 2):
+        left = _add(left, below(_hash(right, permutation.keys[r]), height), height)
+        right = _add(right, below(_hash(left, permutation.keys[r + 1]), width), width)
     return np.int64(left * width + right)
 
 
 @njit(cache=True, **LEAN)
-def fill_rows(order: Any, start: Any, rows: Any) -> None:
-    """The rows that the order visits from position ``start`` on."""  # (B,)
-    for b in range(len(rows)):  # without the walk, which is rare, several rows go through at once
-        rows[b] = _sent_through(order, start + b)
+def fill_rows(permutation: Any, start: Any, rows: Any) -> None:
+    """The rows at positions ``start`` and following."""  # (B,)
+    for b in range(len(rows)):  # without cycle walking, which is rare, the loop vectorises
+        rows[b] = _feistel(permutation, start + b)
     for b in range(len(rows)):
-        while rows[b] >= order.size:
-            rows[b] = _sent_through(order, rows[b])
+        while rows[b] >= permutation.size:
+            rows[b] = _feistel(permutation, rows[b])
 
 
-def row_at(order: Order, position: int) -> int:
-    """The row that the order visits at ``position``."""
+def row_at(permutation: Permutation, position: int) -> int:
+    """The row at a position."""
     row = np.empty(1, np.int64)
-    fill_rows(order, position, row)
+    fill_rows(permutation, position, row)
     return int(row[0])

@@ -1,7 +1,7 @@
-"""One training step of matrix factorization: each row that a batch touches moves once.
+"""One training step of matrix factorization: forward and backward pass, and one update of each row of the batch.
 
-Gradients are taken at the values the batch began with and summed per row in a fixed order, so the result does not
-depend on the number of threads. Users move first; their old values stay in ``queries`` for the items.
+Gradients are taken at the values before the step and summed per row in a fixed order, so the result does not depend on
+the number of threads. Users are updated first; their old values stay in ``queries`` for the gradients of the items.
 """
 
 from __future__ import annotations
@@ -13,204 +13,217 @@ from numba import njit
 from numpy.typing import NDArray
 
 from vitalrank.kernels.compiling import FAST, INNER, LEAN
+from vitalrank.kernels.cpu.runtime.dot import dot
 from vitalrank.kernels.cpu.runtime.intrinsics import prefetch_columns
-from vitalrank.kernels.cpu.runtime.parallel import meet, threads_for, with_barrier
-from vitalrank.kernels.cpu.sampling.proposing import dot
+from vitalrank.kernels.cpu.runtime.parallel import barrier, threads_for, with_barrier
 from vitalrank.kernels.cpu.training.batches import Batch, copy_query
-from vitalrank.kernels.cpu.training.coalescing import Groups, group_items, group_users, is_drawn, new_groups, share_of
-from vitalrank.kernels.cpu.training.gradients import StepConfig, pull_row
-from vitalrank.kernels.cpu.training.optimizers import move_row
+from vitalrank.kernels.cpu.training.coalescing import (
+    Coalesced,
+    group_items,
+    group_users,
+    is_drawn,
+    new_coalesced,
+    shard_bounds,
+)
+from vitalrank.kernels.cpu.training.gradients import loss_grad
+from vitalrank.kernels.cpu.training.optimizers import update_row
+from vitalrank.kernels.step_config import StepConfig
 from vitalrank.losses import VANISHED
 
-_ROWS = 64  # rows worked on together: few enough to stay in the cache
+_ROWS = 64  # of a block that stays in the cache
 _COST = 4  # of a positive, in units of 0.1 us
-_AHEAD = 4  # rows asked for before they are needed
+_AHEAD = 4  # rows prefetched before they are read
 
 
 class Tables(NamedTuple):
-    """What training moves. A user's values and optimizer state lie together; samplers read items, so they lie apart."""
+    """The trained tables. A user's vector and optimizer state are adjacent; samplers read items, so those are apart."""
 
     users: NDArray[np.float32]  # (U, 1 + s, d)
     items: NDArray[np.float32]  # (I, d)
     item_state: NDArray[np.float32]  # (I, s, d)
 
 
-class Felt(NamedTuple):
-    """What the positives of a batch and their k negatives feel."""
+class StepBuffers(NamedTuple):
+    """Outputs of the forward/backward pass, per positive of the batch."""
 
-    pulls: NDArray[np.float32]  # (B, 1 + k) derivative of the loss by the scores of the positive and the negatives
+    score_grads: NDArray[np.float32]  # (B, 1 + k) dL/dscore of the positive and the negatives
     losses: NDArray[np.float32]  # (B,)
-    vanished: NDArray[np.bool_]  # (B,)
+    vanished: NDArray[np.bool_]  # (B,) whether the gradient vanished
 
 
-Scratch = tuple[Felt, Groups, Groups]  # memory of a step; the groups are the users' and the items'
+Scratch = tuple[StepBuffers, Coalesced, Coalesced]  # of a step; gradients of users and of items are coalesced
 
 
 def new_scratch(n_users: int, n_items: int, size: int, negatives: int) -> Scratch:
-    """Memory for batches of up to ``size`` positives, over tables of so many rows.
+    """Buffers for batches of up to ``size`` positives, over tables of so many rows.
 
     Examples
     --------
-    >>> felt, users, items = new_scratch(n_users=3, n_items=4, size=2, negatives=5)
-    >>> felt.pulls.shape
+    >>> buffers, users, items = new_scratch(n_users=3, n_items=4, size=2, negatives=5)
+    >>> buffers.score_grads.shape
     (2, 6)
     """
-    pulls = np.zeros((size, 1 + negatives), np.float32)
-    felt = Felt(pulls, np.zeros(size, np.float32), np.zeros(size, np.bool_))
-    return felt, new_groups(n_users, size), new_groups(n_items, pulls.size)
+    score_grads = np.zeros((size, 1 + negatives), np.float32)
+    buffers = StepBuffers(score_grads, np.zeros(size, np.float32), np.zeros(size, np.bool_))
+    return buffers, new_coalesced(n_users, size), new_coalesced(n_items, score_grads.size)
 
 
-def take_step(
-    rule: StepConfig,
+def train_step(
+    config: StepConfig,
     rate: float,
     ids: Any,
     weights: Any,
     batch: Batch,
     tables: Tables,
-    felt: Felt,
-    users: Groups,
-    items: Groups,
+    buffers: StepBuffers,
+    users: Coalesced,
+    items: Coalesced,
 ) -> tuple[float, int, int]:  # fmt: skip
-    """Move the tables by one batch; returns the summed loss, and how many positives vanished and were skipped."""
-    width, parts = batch.queries.shape[1], threads_for(_COST * len(ids))
-    found = np.zeros(2, np.int64)  # rows touched, of users and of items
+    """Update the tables by one batch; returns the summed loss, and how many positives vanished and were skipped."""
+    width, shards = batch.queries.shape[1], threads_for(_COST * len(ids))
+    found = np.zeros(2, np.int64)  # distinct rows, of users and of items
     sums = np.zeros(3)
 
-    def piece(part: int, arrived: Any) -> None:
+    def worker(shard: int, arrivals: Any) -> None:
         gradient = np.empty(width, np.float32)
-        _take_part(
-            part, parts, arrived, found, sums, gradient, rule, rate, ids, weights, batch, tables, felt, users, items
+        _train_shard(
+            shard, shards, arrivals, found, sums, gradient, config, rate, ids, weights, batch, tables, buffers, users,
+            items,
         )  # fmt: skip
 
-    with_barrier(parts, piece)
+    with_barrier(shards, worker)
     loss, vanished, skipped = sums.tolist()
     return loss, int(vanished), int(skipped)
 
 
-# What it calls stands in line: each of them compiled alone, and then again inside, took a second more.
+# Callees are inlined: compiling each of them alone, and then again inside, took a second more.
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", **LEAN)
-def _take_part(
-    part: Any, parts: Any, arrived: Any, found: Any, sums: Any, gradient: Any, rule: Any, rate: Any, ids: Any,
-    weights: Any, batch: Any, tables: Any, felt: Any, users: Any, items: Any,
+def _train_shard(
+    shard: Any, shards: Any, arrivals: Any, found: Any, sums: Any, gradient: Any, config: Any, rate: Any, ids: Any,
+    weights: Any, batch: Any, tables: Any, buffers: Any, users: Any, items: Any,
 ) -> None:  # fmt: skip
-    """One thread's part of a step: threads meet in compiled code, where that takes no time."""
-    if part == 0:  # the first to begin, and this takes longer
+    """One thread's shard of a step; the barriers are in compiled code, where they cost next to nothing."""
+    if shard == 0:  # the first thread to start, and this takes longer
         found[1] = group_items(batch, ids, items)
-    if part == parts - 1:
+    if shard == shards - 1:
         found[0] = group_users(batch, ids, users)
-    meet(arrived, parts)
-    begin, end = share_of(users.starts, found[0], part, parts)
+    barrier(arrivals, shards)
+    begin, end = shard_bounds(users.starts, found[0], shard, shards)
     for first in range(begin, end, _ROWS):
-        # One kind of work at a time: each loop's turns are independent, so the processor overlaps them.
+        # One kind of work at a time: the iterations of each loop are independent, so the processor overlaps them.
         last = min(first + _ROWS, end)
         if not batch.eager_queries:
             _load_queries(first, last, end, tables.users, batch.queries, users)
-        _feel(users.order[users.starts[first] : users.starts[last]], rule, ids, weights, batch, tables.items, felt)
-        _move_users(first, last, end, gradient, rule, rate, ids, batch, tables, felt, users)
-    meet(arrived, parts)
-    if part == 0:
-        _sum_up(ids, felt, sums)
-    begin, end = share_of(items.starts, found[1], part, parts)
-    _move_items(begin, end, gradient, rule, rate, batch, tables, felt, items)
+        _forward_backward(
+            users.order[users.starts[first] : users.starts[last]], config, ids, weights, batch, tables.items, buffers
+        )
+        _update_users(first, last, end, gradient, config, rate, ids, batch, tables, buffers, users)
+    barrier(arrivals, shards)
+    if shard == 0:
+        _add_totals(ids, buffers, sums)
+    begin, end = shard_bounds(items.starts, found[1], shard, shards)
+    _update_items(begin, end, gradient, config, rate, batch, tables, buffers, items)
 
 
 @njit(inline="always", cache=True, **LEAN)
-def _load_queries(first: Any, last: Any, end: Any, table: Any, queries: Any, groups: Any) -> None:
-    """Fill the queries of some users as they are about to move: their rows come from memory once."""
+def _load_queries(first: Any, last: Any, end: Any, table: Any, queries: Any, rows: Any) -> None:
+    """Fill the queries of some users just before their update: their rows are read from memory once."""
     for group in range(first, last):
         if group + _AHEAD < end:
-            prefetch_columns(table, groups.rows[group + _AHEAD], table.shape[1] * table.shape[2], True)
-        for place in range(groups.starts[group], groups.starts[group + 1]):
-            copy_query(groups.order[place], groups.rows[group], table, queries)
+            prefetch_columns(table, rows.rows[group + _AHEAD], table.shape[1] * table.shape[2], True)
+        for occurrence in range(rows.starts[group], rows.starts[group + 1]):
+            copy_query(rows.order[occurrence], rows.rows[group], table, queries)
 
 
 @njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
-def _move_users(
-    first: Any, last: Any, end: Any, gradient: Any, rule: Any, rate: Any, ids: Any, batch: Any, tables: Any, felt: Any,
-    groups: Any,
+def _update_users(
+    first: Any, last: Any, end: Any, gradient: Any, config: Any, rate: Any, ids: Any, batch: Any, tables: Any,
+    buffers: Any, rows: Any,
 ) -> None:  # fmt: skip
     width = batch.queries.shape[1]
     for group in range(first, last):
         if group + _AHEAD < end:
-            prefetch_columns(tables.users, groups.rows[group + _AHEAD], tables.users.shape[1] * width, True)
+            prefetch_columns(tables.users, rows.rows[group + _AHEAD], tables.users.shape[1] * width, True)
         gradient[:] = 0.0
-        for place in range(groups.starts[group], groups.starts[group + 1]):
-            b = groups.order[place]
-            _add(gradient, felt.pulls[b, 0], tables.items, batch.positives[b])
+        for occurrence in range(rows.starts[group], rows.starts[group + 1]):
+            b = rows.order[occurrence]
+            _add(gradient, buffers.score_grads[b, 0], tables.items, batch.positives[b])
             for c in range(ids.shape[1]):
-                _add(gradient, felt.pulls[b, 1 + c], tables.items, max(ids[b, c], 0))
-        decay = np.float32(rule.reg * (groups.starts[group + 1] - groups.starts[group]))
-        row = groups.rows[group]
-        values, state = tables.users[row, 0, : width - rule.frozen], tables.users[row, 1:]
-        move_row(rule.optimizer, np.float32(rate), decay, gradient, values, state)
+                _add(gradient, buffers.score_grads[b, 1 + c], tables.items, max(ids[b, c], 0))
+        decay = np.float32(config.reg * (rows.starts[group + 1] - rows.starts[group]))
+        row = rows.rows[group]
+        values, state = tables.users[row, 0, : width - config.frozen], tables.users[row, 1:]
+        update_row(config.optimizer, np.float32(rate), decay, gradient, values, state)
 
 
 @njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
-def _feel(places: Any, rule: Any, ids: Any, weights: Any, batch: Any, items: Any, felt: Any) -> None:
-    """Losses and pulls of some rows of the batch."""
-    _score_all(places, ids, batch, items, felt.pulls)
-    for place in range(len(places)):
-        b = places[place]
-        loss, strongest = pull_row(rule, b, ids, weights, felt.pulls)
-        felt.losses[b] = loss
-        felt.vanished[b] = strongest < VANISHED
+def _forward_backward(
+    occurrences: Any, config: Any, ids: Any, weights: Any, batch: Any, items: Any, buffers: Any
+) -> None:
+    """Losses and score gradients of some rows of the batch."""
+    _score_all(occurrences, ids, batch, items, buffers.score_grads)
+    for occurrence in range(len(occurrences)):
+        b = occurrences[occurrence]
+        loss, max_slope = loss_grad(config, b, ids, weights, buffers.score_grads)
+        buffers.losses[b] = loss
+        buffers.vanished[b] = max_slope < VANISHED
 
 
 @njit(inline="always", cache=True, fastmath=FAST, **LEAN)
-def _score_all(places: Any, ids: Any, batch: Any, items: Any, pulls: Any) -> None:
-    """Scores of the positives and negatives of some rows of the batch, into ``pulls``."""
+def _score_all(occurrences: Any, ids: Any, batch: Any, items: Any, score_grads: Any) -> None:
+    """Scores of the positives and negatives of some rows of the batch, into ``score_grads``."""
     width = batch.queries.shape[1]
-    for place in range(len(places)):
-        if place + _AHEAD < len(places):
-            ahead = places[place + _AHEAD]
+    for occurrence in range(len(occurrences)):
+        if occurrence + _AHEAD < len(occurrences):
+            ahead = occurrences[occurrence + _AHEAD]
             prefetch_columns(items, batch.positives[ahead], width, False)
             prefetch_columns(items, max(ids[ahead, 0], 0), width, False)
-        b = places[place]
-        pulls[b, 0] = dot(batch.queries, b, items, batch.positives[b])
+        b = occurrences[occurrence]
+        score_grads[b, 0] = dot(batch.queries, b, items, batch.positives[b])
         for c in range(ids.shape[1]):
-            pulls[b, 1 + c] = dot(batch.queries, b, items, max(ids[b, c], 0))
+            score_grads[b, 1 + c] = dot(batch.queries, b, items, max(ids[b, c], 0))
 
 
 @njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
-def _move_items(
-    begin: Any, end: Any, gradient: Any, rule: Any, rate: Any, batch: Any, tables: Any, felt: Any, groups: Any
+def _update_items(
+    begin: Any, end: Any, gradient: Any, config: Any, rate: Any, batch: Any, tables: Any, buffers: Any, rows: Any
 ) -> None:
     width = batch.queries.shape[1]
     for group in range(begin, end):
         if group + 2 * _AHEAD < end:
-            ahead = groups.rows[group + 2 * _AHEAD]
+            ahead = rows.rows[group + 2 * _AHEAD]
             prefetch_columns(tables.items, ahead, width, False)
             prefetch_columns(tables.item_state, ahead, tables.item_state.shape[1] * width, True)
         gradient[:] = 0.0
-        first, last = groups.starts[group], groups.starts[group + 1]
-        for place in range(first, last):
-            _add_item_gradient(groups.order[place], felt.pulls, batch.queries, gradient)
-        decay = np.float32(rule.reg * (last - first))
-        row = groups.rows[group]
-        move_row(rule.optimizer, np.float32(rate), decay, gradient, tables.items[row], tables.item_state[row])
+        first, last = rows.starts[group], rows.starts[group + 1]
+        for occurrence in range(first, last):
+            _add_item_gradient(rows.order[occurrence], buffers.score_grads, batch.queries, gradient)
+        decay = np.float32(config.reg * (last - first))
+        row = rows.rows[group]
+        update_row(config.optimizer, np.float32(rate), decay, gradient, tables.items[row], tables.item_state[row])
 
 
 @njit(inline="always", cache=True, fastmath=FAST, **LEAN)
-def _add(gradient: Any, pull: Any, table: Any, row: Any) -> None:
+def _add(gradient: Any, grad: Any, table: Any, row: Any) -> None:
     for f in range(len(gradient)):
-        gradient[f] += pull * table[row, f]
+        gradient[f] += grad * table[row, f]
 
 
 @njit(inline="always", cache=True, fastmath=FAST, **LEAN)
-def _add_item_gradient(place: Any, pulls: Any, queries: Any, gradient: Any) -> None:
-    b = place // pulls.shape[1]
-    _add(gradient, pulls[b, place - b * pulls.shape[1]], queries, b)
+def _add_item_gradient(occurrence: Any, score_grads: Any, queries: Any, gradient: Any) -> None:
+    b = occurrence // score_grads.shape[1]
+    _add(gradient, score_grads[b, occurrence - b * score_grads.shape[1]], queries, b)
 
 
 @njit(cache=True, **INNER)
-def _sum_up(ids: Any, felt: Any, sums: Any) -> None:
+def _add_totals(ids: Any, buffers: Any, sums: Any) -> None:
     """The loss of a batch, and how many positives vanished and were skipped, into ``sums`` (3,).
 
-    Called from the step: a way in from Python takes longer to compile than the sums.
+    Called from the step: an entry point from Python takes longer to compile than the sums.
     """
     for b in range(len(ids)):
         if is_drawn(ids, b):
-            sums[0] += felt.losses[b]
-            sums[1] += felt.vanished[b]
+            sums[0] += buffers.losses[b]
+            sums[1] += buffers.vanished[b]
         else:
             sums[2] += 1

@@ -12,13 +12,13 @@ from vitalrank.kernels import rng
 PROPOSE = tl.constexpr(rng.PROPOSE)
 RANK = tl.constexpr(rng.RANK)
 FACTOR = tl.constexpr(rng.FACTOR)
-RESCUE = tl.constexpr(rng.RESCUE)
+FALLBACK = tl.constexpr(rng.FALLBACK)
 DROP = tl.constexpr(rng.DROP)
 STREAMS = tl.constexpr(rng.STREAMS)
 
 
 @triton.jit
-def place_of(counter: tl.tensor, b: tl.tensor) -> Any:
+def counter_prefix(counter: tl.tensor, b: tl.tensor) -> Any:
     """Key, step and row number of row ``b``: what all words of the row share."""
     seed = tl.load(counter.seed).to(tl.uint64, bitcast=True)
     low = (seed & 0xFFFFFFFF).to(tl.uint32)
@@ -27,26 +27,26 @@ def place_of(counter: tl.tensor, b: tl.tensor) -> Any:
 
 
 @triton.jit
-def places_of(counter: tl.tensor, b: tl.tensor, inside: tl.tensor) -> Any:
+def counter_prefixes(counter: tl.tensor, b: tl.tensor, inside: tl.tensor) -> Any:
     """The same for many rows, whose numbers differ."""
-    low, high, step, _ = place_of(counter, 0)
+    low, high, step, _ = counter_prefix(counter, 0)
     return low, high, step, tl.load(counter.rows + b, mask=inside, other=0).to(tl.uint32)
 
 
 @triton.jit
-def words(place: tl.tensor, turn: tl.tensor, stream: tl.tensor) -> Any:
+def words(prefix: tl.tensor, draw: tl.tensor, stream: tl.tensor) -> Any:
     """Four random words for each turn."""  # (T,) uint32 each
-    low, high, step, row = place
-    turn = turn.to(tl.uint32)
-    zero = turn * 0
-    return tl.philox_impl(zero + step, zero + row, turn, zero + stream.to(tl.uint32), low, high, 10)
+    low, high, step, row = prefix
+    draw = draw.to(tl.uint32)
+    zero = draw * 0
+    return tl.philox_impl(zero + step, zero + row, draw, zero + stream.to(tl.uint32), low, high, 10)
 
 
 @triton.jit
-def pair(place: tl.tensor, turn: tl.tensor, stream: tl.tensor) -> Any:
+def pair(prefix: tl.tensor, draw: tl.tensor, stream: tl.tensor) -> Any:
     """The ``turn``-th pairs of words of a stream: block ``turn // 2``, its first or second half."""  # (T,) each
-    a, b, c, d = words(place, turn >> 1, stream)
-    first = (turn & 1) == 0
+    a, b, c, d = words(prefix, draw >> 1, stream)
+    first = (draw & 1) == 0
     return tl.where(first, a, c), tl.where(first, b, d)
 
 

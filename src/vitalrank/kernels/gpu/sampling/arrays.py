@@ -8,20 +8,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitalrank.kernels import proposals as laws
+from vitalrank.kernels import proposals as host
 
 
 class ProposalArrays(NamedTuple):
     """The arrays of a proposal law: see :class:`vitalrank.kernels.proposals.Proposal`."""
 
-    listed: Tensor  # (m,) or (1,) when the pool is the whole catalogue
-    ranked: Tensor  # (m,)
+    pool: Tensor  # (m,) or (1,) when the pool is the whole catalogue
+    by_weight: Tensor  # (m,)
     starts: Tensor  # (c + 1,)
     mass: Tensor  # (c + 1,)
     weight: Tensor  # (c,)
     guide: Tensor  # (g,)
     first_class: Tensor  # (n,)
-    level: Tensor  # (n,)
+    accept_weight: Tensor  # (n,)
     sizes: Tensor  # (3,) items m, classes c, parts g
 
 
@@ -39,8 +39,8 @@ class Seen(NamedTuple):
 
     indptr: Tensor  # (U + 1,)
     items: Tensor  # (N,)
-    sieve: Tensor  # (W,) the bits of an unsigned word
-    open: Tensor  # (U,)
+    bloom: Tensor  # (W,) the bits of an unsigned word
+    unseen: Tensor  # (U,)
 
 
 class Counter(NamedTuple):
@@ -51,17 +51,29 @@ class Counter(NamedTuple):
     rows: Tensor  # (B,) int32, the bits of an unsigned word
 
 
-def place_law(law: laws.Proposal, device: torch.device) -> Proposal:
+def proposal_to_device(proposal: host.Proposal, device: torch.device) -> Proposal:
     """The law's arrays on a device."""
-    sizes = np.array([law.size, len(law.starts) - 1, len(law.guide)], np.int64)
-    arrays = (law.listed, law.ranked, law.starts, law.mass, law.weight, law.guide, law.first_class, law.level, sizes)
-    placed = ProposalArrays(*(_filled(array, device) for array in arrays))
-    return Proposal(placed, bool(law.listed.size), law.is_uniform, law.shots)
+    sizes = np.array([proposal.size, len(proposal.starts) - 1, len(proposal.guide)], np.int64)
+    arrays = (
+        proposal.pool,
+        proposal.by_weight,
+        proposal.starts,
+        proposal.mass,
+        proposal.weight,
+        proposal.guide,
+        proposal.first_class,
+        proposal.accept_weight,
+        sizes,
+    )
+    on_device = ProposalArrays(*(_filled(array, device) for array in arrays))
+    return Proposal(on_device, bool(proposal.pool.size), proposal.is_uniform, proposal.shots)
 
 
-def place_seen(seen: laws.Seen, device: torch.device) -> Seen:
+def seen_to_device(seen: host.Seen, device: torch.device) -> Seen:
     """The users' rows on a device."""
-    return Seen(*(_filled(array, device) for array in (seen.indptr, seen.items, seen.sieve.view(np.int64), seen.open)))
+    return Seen(
+        *(_filled(array, device) for array in (seen.indptr, seen.items, seen.bloom.view(np.int64), seen.unseen))
+    )
 
 
 def new_counter(seed: int, step: int, rows: Tensor) -> Counter:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from vitalrank.kernels.cpu.sampling.clustered import first_members
 from vitalrank.kernels.gpu.runtime.lanes import at
-from vitalrank.kernels.gpu.runtime.words import PROPOSE, RESCUE, fine_unit, place_of, unit, words
+from vitalrank.kernels.gpu.runtime.words import FALLBACK, PROPOSE, counter_prefix, fine_unit, unit, words
 from vitalrank.kernels.gpu.sampling.arrays import Counter, Seen
-from vitalrank.kernels.gpu.sampling.proposing import PATIENCE
+from vitalrank.kernels.gpu.sampling.proposal import PATIENCE
 from vitalrank.kernels.gpu.sampling.seen import has_seen
 
 
@@ -142,13 +142,13 @@ def _draw_clustered(
     free = tl.where(inside & (free > 1e-9 * mass), free, 0.0)  # rounding leaves a little of a cluster that is all seen
     near = tl.load(affinity + b * clusters + x, mask=inside, other=0.0).to(tl.float64)
     near = tl.where(free > 0.0, near, -float("inf"))
-    law = tl.where(free > 0.0, tl.exp(near - tl.max(near, axis=0)) * free, 0.0)
-    law = law / tl.maximum(tl.sum(law, axis=0), 1e-300)
-    cumulative = tl.cumsum(law, axis=0)
+    probs = tl.where(free > 0.0, tl.exp(near - tl.max(near, axis=0)) * free, 0.0)
+    probs = probs / tl.maximum(tl.sum(probs, axis=0), 1e-300)
+    cumulative = tl.cumsum(probs, axis=0)
     whole = tl.max(cumulative, axis=0)
-    likely = tl.argmax(law, axis=0, tie_break_left=True)
-    any_open = tl.load(seen.open + user) > 0
-    place = place_of(counter, b)
+    likely = tl.argmax(probs, axis=0, tie_break_left=True)
+    any_open = tl.load(seen.unseen + user) > 0
+    place = counter_prefix(counter, b)
     n = tl.program_id(0) * 0
     while n < many:
         picked = user * 0 - 1
@@ -156,22 +156,22 @@ def _draw_clustered(
         if any_open:
             word, high, low, _ = words(place, n * PATIENCE, n * 0 + PROPOSE)
             c = tl.sum((inside & (cumulative <= unit(word) * whole)).to(tl.int32), axis=0)
-            c = tl.where((c < clusters) & (at(law, c, C) > 0.0), c, likely)
+            c = tl.where((c < clusters) & (at(probs, c, C) > 0.0), c, likely)
             start = at(begin, c, C)
             stop = at(end, c, C)
             picked = _inside(members, running, start, stop, fine_unit(high, low))
-            turn = n * 0 + 1
+            draw = n * 0 + 1
             taken = has_seen(seen, user, picked)
-            while taken & (turn < PATIENCE):
-                _, high, low, _ = words(place, n * PATIENCE + turn, n * 0 + PROPOSE)
+            while taken & (draw < PATIENCE):
+                _, high, low, _ = words(place, n * PATIENCE + draw, n * 0 + PROPOSE)
                 picked = _inside(members, running, start, stop, fine_unit(high, low))
                 taken = has_seen(seen, user, picked)
-                turn += 1
+                draw += 1
             if taken:
-                _, high, low, _ = words(place, n * PATIENCE, n * 0 + RESCUE)
+                _, high, low, _ = words(place, n * PATIENCE, n * 0 + FALLBACK)
                 picked = _open_inside(members, weights, start, stop, seen, user, fine_unit(high, low))
             weight = tl.load(weights + picked).to(tl.float64)
-            chance = tl.log(at(law, c, C)) + tl.log(weight) - tl.log(at(free, c, C))
+            chance = tl.log(at(probs, c, C)) + tl.log(weight) - tl.log(at(free, c, C))
         tl.store(ids + b * many + n, picked)
         tl.store(log_q + b * many + n, chance.to(tl.float32))
         n += 1

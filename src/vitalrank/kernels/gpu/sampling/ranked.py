@@ -12,9 +12,9 @@ from torch import Tensor
 
 from vitalrank.kernels.cpu.sampling import ranked as cpu
 from vitalrank.kernels.gpu.runtime.lanes import at
-from vitalrank.kernels.gpu.runtime.words import FACTOR, RESCUE, STREAMS, fine_unit, place_of, unit, words
+from vitalrank.kernels.gpu.runtime.words import FACTOR, FALLBACK, STREAMS, counter_prefix, fine_unit, unit, words
 from vitalrank.kernels.gpu.sampling.arrays import Counter, Seen
-from vitalrank.kernels.gpu.sampling.proposing import PATIENCE
+from vitalrank.kernels.gpu.sampling.proposal import PATIENCE
 from vitalrank.kernels.gpu.sampling.seen import has_seen, is_seen, strike_seen
 
 FLOOR = tl.constexpr(cpu.FLOOR)
@@ -42,7 +42,7 @@ def draw_ranked(
     )  # fmt: skip
 
 
-def pick_open_rank(
+def pick_unseen_rank(
     scores: Tensor, pool: Tensor, scale: float, seen: Seen, counter: Counter, users: Tensor, ids: Tensor
 ) -> None:
     """The open item at a drawn rank of the scores: see :func:`vitalrank.kernels.cpu.pick_open_rank`."""
@@ -53,7 +53,7 @@ def pick_open_rank(
     order = torch.sort(-left, dim=1, stable=True).indices  # seen items last
     points = torch.empty(ids.shape, dtype=torch.float64, device=ids.device)
     _points[tuple(ids.shape)](counter, points, num_warps=1)
-    size = seen.open[users][:, None].to(torch.float64)  # (B, 1)
+    size = seen.unseen[users][:, None].to(torch.float64)  # (B, 1)
     cut = 1.0 - torch.exp(-size / scale)
     rank = torch.minimum((-scale * torch.log(1.0 - points * cut)), size - 1).clamp(min=0).to(torch.int64)
     ids.copy_(torch.where(size > 0, pool[order.gather(1, rank)], -1))
@@ -143,11 +143,11 @@ def _draw_ranked(
     total = tl.sum(pull, axis=0)
     even = (tl.minimum(d, width - 1) + 1).to(tl.float64) / width
     running = tl.where(total > 0.0, tl.cumsum(pull, axis=0) / total, even)  # (D,)
-    place = place_of(counter, b)
+    prefix = counter_prefix(counter, b)
     found = user * 0 - 1
-    turn = c * 0
-    while (turn < tl.where(tl.load(seen.open + user) > 0, PATIENCE, 0)) & (found < 0):
-        high, low, word, _ = words(place, turn, c * STREAMS + FACTOR)
+    draw = c * 0
+    while (draw < tl.where(tl.load(seen.unseen + user) > 0, PATIENCE, 0)) & (found < 0):
+        high, low, word, _ = words(prefix, draw, c * STREAMS + FACTOR)
         r = (-scale * tl.log(1.0 - fine_unit(high, low) * cut)).to(tl.int64)
         r = tl.minimum(r, size - 1)
         f = tl.minimum(tl.sum((inside & (running <= unit(word))).to(tl.int32), axis=0), width - 1)
@@ -155,9 +155,9 @@ def _draw_ranked(
         item = tl.load(order + f.to(tl.int64) * size + r).to(tl.int64)
         if has_seen(seen, user, item) == 0:
             found = item
-        turn += 1
-    if (found < 0) & (tl.load(seen.open + user) > 0):
-        high, low, _, _ = words(place, c * 0, c * STREAMS + RESCUE)
+        draw += 1
+    if (found < 0) & (tl.load(seen.unseen + user) > 0):
+        high, low, _, _ = words(prefix, c * 0, c * STREAMS + FALLBACK)
         found = _pick_open(order, query, running, scale, seen, user, fine_unit(high, low), size, width, D, T)
     tl.store(ids + b * tl.num_programs(1) + c, found)
 
@@ -166,5 +166,5 @@ def _draw_ranked(
 def _points(counter: tl.tensor, points: tl.tensor) -> None:
     b = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1)
-    high, low, _, _ = words(place_of(counter, b), c * 0, c * STREAMS + FACTOR)
+    high, low, _, _ = words(counter_prefix(counter, b), c * 0, c * STREAMS + FACTOR)
     tl.store(points + b * tl.num_programs(1) + c, fine_unit(high, low))

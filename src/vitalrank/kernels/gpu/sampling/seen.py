@@ -11,9 +11,9 @@ from torch import Tensor
 from vitalrank.kernels.gpu.runtime.lanes import count
 from vitalrank.kernels.gpu.runtime.words import below
 from vitalrank.kernels.gpu.sampling.arrays import Seen
-from vitalrank.kernels.proposals import SIEVE_HASH, SIEVE_SHARE, SIEVE_WORDS
+from vitalrank.kernels.proposals import BLOOM_HASH, BLOOM_ITEMS_PER_WORD, BLOOM_WORDS
 
-WORDS, SHARE, HASH = tl.constexpr(SIEVE_WORDS), tl.constexpr(SIEVE_SHARE), tl.constexpr(SIEVE_HASH)
+WORDS, SHARE, HASH = tl.constexpr(BLOOM_WORDS), tl.constexpr(BLOOM_ITEMS_PER_WORD), tl.constexpr(BLOOM_HASH)
 _TILE = 128
 
 
@@ -45,7 +45,7 @@ def are_seen(seen: tl.tensor, users: tl.tensor, items: tl.tensor, asked: tl.tens
     bits = (end // SHARE + (users + 1) * WORDS - begin) * 64
     hashed = items.to(tl.uint32) * HASH
     bit = below(hashed, bits)
-    word = tl.load(seen.sieve + begin + (bit >> 6), mask=asked, other=0)
+    word = tl.load(seen.bloom + begin + (bit >> 6), mask=asked, other=0)
     maybe = asked & (((word >> (bit & 63)) & (word >> (hashed & 63).to(tl.int64)) & 1) != 0)
     if count(maybe) > 0:
         size = tl.where(maybe, end - place, 0)

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels.gpu.runtime.words import PROPOSE, STREAMS, fine_unit, place_of, words
+from vitalrank.kernels.gpu.runtime.words import PROPOSE, STREAMS, counter_prefix, fine_unit, words
 from vitalrank.kernels.gpu.sampling.arrays import Counter, Seen
 from vitalrank.kernels.gpu.sampling.seen import strike_seen
 
@@ -58,7 +58,7 @@ def _draw_softmax(
     p = tl.arange(0, T)
     picked = row * 0 - 1
     chance = picked.to(tl.float32) * 0.0
-    if tl.load(seen.open + tl.load(users + b)) > 0:
+    if tl.load(seen.unseen + tl.load(users + b)) > 0:
         top = chance.to(tl.float64) - float("inf")
         start = c * 0
         while start < size:
@@ -71,7 +71,7 @@ def _draw_softmax(
             logit = tl.load(scores + b * size + start + p, mask=start + p < size, other=-float("inf"))
             total += tl.sum(tl.exp(logit.to(tl.float64) / temperature - top), axis=0)
             start += T
-        high, low, _, _ = words(place_of(counter, b), c * 0, c * STREAMS + PROPOSE)
+        high, low, _, _ = words(counter_prefix(counter, b), c * 0, c * STREAMS + PROPOSE)
         target = fine_unit(high, low) * total
         before = top * 0.0
         place = c * 0 - 1

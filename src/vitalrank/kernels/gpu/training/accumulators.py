@@ -21,7 +21,7 @@ UNIT = tl.constexpr(float(2**40))  # a float32 sum below 2**23 fits, with twelve
 class Sums(NamedTuple):
     """What the rows of one table feel in a step, and at which place of the batch that is summed."""
 
-    pulls: Tensor  # (places or rows, d) int64; zero between steps
+    score_grads: Tensor  # (places or rows, d) int64; zero between steps
     claims: Tensor  # (rows,) int64: the last step that touched the row, and the place that claimed it
     shared: Tensor  # (rows,) int32: the last step that touched the row at two places or more
     by_row: int  # 1 if there is a sum for each row, 0 for each place
@@ -75,14 +75,14 @@ def is_claimed(sums: tl.tensor, row: tl.tensor, step: tl.tensor, place: tl.tenso
 @triton.jit
 def add(sums: tl.tensor, cell: tl.tensor, pull: tl.tensor, inside: tl.tensor) -> None:
     """Add to cells of the sums."""
-    tl.atomic_add(sums.pulls + cell, (pull * UNIT).to(tl.int64), mask=inside, sem="relaxed")
+    tl.atomic_add(sums.score_grads + cell, (pull * UNIT).to(tl.int64), mask=inside, sem="relaxed")
 
 
 @triton.jit
 def take(sums: tl.tensor, cell: tl.tensor, inside: tl.tensor) -> Any:
     """What cells of the sums hold; they are 0 again."""
-    pull = tl.load(sums.pulls + cell, mask=inside, other=0).to(tl.float32) * (1.0 / UNIT)
-    tl.store(sums.pulls + cell, cell * 0, mask=inside)
+    pull = tl.load(sums.score_grads + cell, mask=inside, other=0).to(tl.float32) * (1.0 / UNIT)
+    tl.store(sums.score_grads + cell, cell * 0, mask=inside)
     return pull
 
 

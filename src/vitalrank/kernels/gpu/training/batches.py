@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels.gpu.training.permutation import Order, rows_at
+from vitalrank.kernels.gpu.training.permutation import Permutation, rows_at
 
 _LOAD_ROWS, _LANES = 8, 32  # of a warp, with vectors and without
 
@@ -44,12 +44,12 @@ def new_batch(size: int, width: int, device: torch.device | str) -> Batch:
     return Batch(users, positives, torch.empty((size, width), device=device))
 
 
-def load_batch(order: Order, offset: int, now: Now, log: Log, table: Tensor, batch: Batch) -> None:
+def load_batch(permutation: Permutation, offset: int, now: Now, log: Log, table: Tensor, batch: Batch) -> None:
     """Fill the users, positives and queries of the batch ``offset`` after the cursor, and its step's number."""
     size, width = batch.queries.shape
     rows = _LOAD_ROWS if width else _LANES
     _load_batch[(triton.cdiv(size, rows),)](
-        order, offset, now, log.users, log.items, table, batch, size, log.stride, width,
+        permutation, offset, now, log.users, log.items, table, batch, size, log.stride, width,
         R=rows, D=triton.next_power_of_2(width), num_warps=1,
     )  # fmt: skip
 
@@ -68,7 +68,7 @@ def rate_of(now: tl.tensor, offset: tl.tensor) -> Any:
 
 @triton.jit(do_not_specialize=["offset"])
 def _load_batch(
-    order: tl.tensor,
+    permutation: tl.tensor,
     offset: tl.tensor,
     now: tl.tensor,
     log_users: tl.tensor,
@@ -84,7 +84,7 @@ def _load_batch(
     b = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     inside = b < size
     number = tl.load(now.cursor) + offset
-    row = rows_at(order, number * stride + b, inside)
+    row = rows_at(permutation, number * stride + b, inside)
     user = tl.load(log_users + row, mask=inside, other=0)
     tl.store(batch.users + b, user, mask=inside)
     tl.store(batch.positives + b, tl.load(log_items + row, mask=inside, other=0), mask=inside)

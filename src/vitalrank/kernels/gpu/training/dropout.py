@@ -38,9 +38,9 @@ def _dropped(x: Tensor, share: float, counter: Counter, layer: int) -> Tensor:
     out = torch.empty_like(x)
     quads = triton.cdiv(x.numel(), 4)
     if quads:
-        level = min(round(share * 2**32), 2**32 - 1)
+        accept_weight = min(round(share * 2**32), 2**32 - 1)
         _drop[(triton.cdiv(quads, _QUADS),)](
-            counter, x, out, x.numel(), quads, layer, level, 1.0 / (1.0 - share), T=_QUADS, num_warps=_WARPS
+            counter, x, out, x.numel(), quads, layer, accept_weight, 1.0 / (1.0 - share), T=_QUADS, num_warps=_WARPS
         )
     return out
 
@@ -53,7 +53,7 @@ def _drop(
     size: tl.tensor,
     quads: tl.tensor,
     layer: tl.tensor,
-    level: tl.tensor,
+    accept_weight: tl.tensor,
     scale: tl.tensor,
     T: tl.constexpr,
 ) -> None:
@@ -66,5 +66,5 @@ def _drop(
         cell = part * quads + quad
         inside = (quad < quads) & (cell < size)
         value = tl.load(x + cell, mask=inside, other=0.0)
-        kept = tl.where(drawn[part].to(tl.int64) >= level, value.to(tl.float32) * scale, 0.0)
+        kept = tl.where(drawn[part].to(tl.int64) >= accept_weight, value.to(tl.float32) * scale, 0.0)
         tl.store(out + cell, kept.to(value.dtype), mask=inside)

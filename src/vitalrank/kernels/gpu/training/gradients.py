@@ -1,4 +1,4 @@
-"""What a positive and its negatives feel: ``kernels.cpu.pulls`` for a whole row of negatives at once."""
+"""Loss and score gradients, as ``kernels.cpu.training.gradients``, for a whole row of negatives at once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from vitalrank.losses import LOSSES
+from vitalrank.kernels import step_config
 
-HINGE = tl.constexpr(LOSSES["hinge"].code)
-SOFTMAX = tl.constexpr(LOSSES["softmax"].code)
-CROSS_ENTROPY = tl.constexpr(LOSSES["cross_entropy"].code)
+HINGE, SOFTMAX = tl.constexpr(step_config.HINGE), tl.constexpr(step_config.SOFTMAX)
+CROSS_ENTROPY = tl.constexpr(step_config.CROSS_ENTROPY)
 
 
 @triton.jit
@@ -22,7 +21,7 @@ def logistic(x: tl.tensor) -> Any:
 
 
 @triton.jit
-def pull_row(
+def loss_grad(
     positive: tl.tensor,
     negative: tl.tensor,
     weight: tl.tensor,
@@ -31,17 +30,17 @@ def pull_row(
     LOSS: tl.constexpr,
     WEIGHT_GRADIENT: tl.constexpr,
 ) -> Any:
-    """Loss, derivative by the positive's score and by the negatives', strongest slope."""
+    """Loss, derivative by the positive's score and by the negatives', largest slope."""
     if LOSS == SOFTMAX:
-        return pull_softmax(positive, negative, weight, drawn, WEIGHT_GRADIENT)
-    return pull_pairs(positive, negative, weight, drawn, margin, LOSS, WEIGHT_GRADIENT)
+        return softmax_loss_grad(positive, negative, weight, drawn, WEIGHT_GRADIENT)
+    return pairwise_loss_grad(positive, negative, weight, drawn, margin, LOSS, WEIGHT_GRADIENT)
 
 
 @triton.jit
-def pull_softmax(
+def softmax_loss_grad(
     positive: tl.tensor, negative: tl.tensor, weight: tl.tensor, drawn: tl.tensor, WEIGHT_GRADIENT: tl.constexpr
 ) -> Any:
-    """The same where the negatives share one softmax; the strongest slope is the positive's."""
+    """The same where the negatives share one softmax; the largest slope is the positive's."""
     logit = tl.where(drawn, negative, -float("inf"))
     top = tl.maximum(positive, tl.max(logit, axis=1)[:, None])
     own = tl.exp(positive - top)
@@ -49,14 +48,14 @@ def pull_softmax(
     against = tl.sum(each, axis=1)[:, None]
     weighted = tl.sum(weight * each, axis=1)[:, None]
     total = own + weighted
-    pull = weight * each / total
+    grad = weight * each / total
     if WEIGHT_GRADIENT:
-        pull += weight * (each - weighted) / total
-    return tl.log(total) + top - positive, -weighted / total, pull, against / (own + against)
+        grad += weight * (each - weighted) / total
+    return tl.log(total) + top - positive, -weighted / total, grad, against / (own + against)
 
 
 @triton.jit
-def pull_pairs(
+def pairwise_loss_grad(
     positive: tl.tensor,
     negative: tl.tensor,
     weight: tl.tensor,
@@ -78,16 +77,16 @@ def pull_pairs(
     weight = tl.where(drawn, weight, 0.0)
     value = tl.where(drawn, value, 0.0)
     slope = tl.where(drawn, slope, 0.0)
-    pull = weight * slope
+    grad = weight * slope
     loss = tl.sum(weight * value, axis=1)[:, None]
-    strongest = tl.max(slope, axis=1)[:, None]
+    max_slope = tl.max(slope, axis=1)[:, None]
     if LOSS == CROSS_ENTROPY:
         own_loss, own_slope = logistic(-positive)
         loss += own_loss
         own = -own_slope
-        strongest = tl.maximum(strongest, own_slope)
+        max_slope = tl.maximum(max_slope, own_slope)
     else:
-        own = -tl.sum(pull, axis=1)[:, None]
+        own = -tl.sum(grad, axis=1)[:, None]
     if WEIGHT_GRADIENT:
-        pull += weight * (value - mean)
-    return loss, own, pull, strongest
+        grad += weight * (value - mean)
+    return loss, own, grad, max_slope

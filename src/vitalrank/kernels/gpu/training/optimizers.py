@@ -1,4 +1,4 @@
-"""How rows move: one step of an optimizer, as ``kernels.cpu.moves`` does it."""
+"""One optimizer update of many rows, as ``kernels.cpu.training.optimizers`` does it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels.cpu.training import optimizers as cpu
+from vitalrank.kernels import optimizers as shared
 
-ADAM = tl.constexpr(cpu.OPTIMIZERS["adam"].code)
-ADAGRAD = tl.constexpr(cpu.OPTIMIZERS["adagrad"].code)
-MEAN_TAKE, SQUARE_TAKE = tl.constexpr(float(cpu.MEAN_TAKE)), tl.constexpr(float(cpu.SQUARE_TAKE))
-ADAM_EPS, ADAGRAD_EPS = tl.constexpr(float(cpu.ADAM_EPS)), tl.constexpr(float(cpu.ADAGRAD_EPS))
+ADAM = tl.constexpr(shared.OPTIMIZERS["adam"].code)
+ADAGRAD = tl.constexpr(shared.OPTIMIZERS["adagrad"].code)
+ONE_MINUS_BETA_1, ONE_MINUS_BETA_2 = (
+    tl.constexpr(float(shared.ONE_MINUS_BETA_1)),
+    tl.constexpr(float(shared.ONE_MINUS_BETA_2)),
+)
+ADAM_EPS, ADAGRAD_EPS = tl.constexpr(float(shared.ADAM_EPS)), tl.constexpr(float(shared.ADAGRAD_EPS))
 
 
 class Tables(NamedTuple):
-    """What training moves."""
+    """The trained tables and the optimizer's state."""
 
     users: Tensor  # (U, d)
     items: Tensor  # (I, d)
@@ -26,31 +29,31 @@ class Tables(NamedTuple):
 
 
 @triton.jit
-def move_rows(
+def update_rows(
     values: tl.tensor,
     state: tl.tensor,
     place: tl.tensor,
     slot: tl.tensor,
     width: tl.tensor,
-    pull: tl.tensor,
+    grad: tl.tensor,
     rate: tl.tensor,
     inside: tl.tensor,
     OPTIMIZER: tl.constexpr,
 ) -> None:
-    """Move ``values[place]`` by ``pull``; the optimizer's state begins at ``slot``."""  # (R, D) each
+    """Update ``values[place]`` by their gradient; the optimizer's state begins at ``slot``."""  # (R, D) each
     value = tl.load(values + place, mask=inside, other=0.0)
     if OPTIMIZER == ADAM:
         mean = tl.load(state + slot, mask=inside, other=0.0)
         square = tl.load(state + slot + width, mask=inside, other=0.0)
-        mean += (pull - mean) * MEAN_TAKE
-        square += (pull * pull - square) * SQUARE_TAKE
+        mean += (grad - mean) * ONE_MINUS_BETA_1
+        square += (grad * grad - square) * ONE_MINUS_BETA_2
         tl.store(state + slot, mean, mask=inside)
         tl.store(state + slot + width, square, mask=inside)
         value -= rate * mean / (tl.sqrt(square) + ADAM_EPS)
     elif OPTIMIZER == ADAGRAD:
-        square = tl.load(state + slot, mask=inside, other=0.0) + pull * pull
+        square = tl.load(state + slot, mask=inside, other=0.0) + grad * grad
         tl.store(state + slot, square, mask=inside)
-        value -= rate * pull / (tl.sqrt(square) + ADAGRAD_EPS)
+        value -= rate * grad / (tl.sqrt(square) + ADAGRAD_EPS)
     else:
-        value -= rate * pull
+        value -= rate * grad
     tl.store(values + place, value, mask=inside)

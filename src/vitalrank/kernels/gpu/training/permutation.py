@@ -16,24 +16,24 @@ ROUNDS = tl.constexpr(cpu.ROUNDS)
 MIX_0, MIX_1 = tl.constexpr(int(cpu.MIX_0)), tl.constexpr(int(cpu.MIX_1))
 
 
-class Order(NamedTuple):
+class Permutation(NamedTuple):
     """One permutation of ``0..size-1``; on the device, so that a graph can go on with the next epoch's."""
 
     shape: Tensor  # (3,) size, height, width
     keys: Tensor  # (ROUNDS,) the bits of unsigned words
 
 
-def new_order(device: torch.device) -> Order:
+def new_permutation(device: torch.device) -> Permutation:
     """Room for an order."""
     keys = torch.zeros(cpu.ROUNDS, dtype=torch.int32, device=device)
-    return Order(torch.zeros(3, dtype=torch.int64, device=device), keys)
+    return Permutation(torch.zeros(3, dtype=torch.int64, device=device), keys)
 
 
-def write_order(order: Order, size: int, seed: int, epoch: int) -> None:
+def write_permutation(permutation: Permutation, size: int, seed: int, epoch: int) -> None:
     """Fill in the permutation of one epoch."""
-    plain = cpu.shuffled_order(size, seed, epoch)
-    order.shape.copy_(torch.tensor([plain.size, plain.height, plain.width]))
-    order.keys.copy_(torch.from_numpy(plain.keys.view(np.int32)))
+    plain = cpu.epoch_permutation(size, seed, epoch)
+    permutation.shape.copy_(torch.tensor([plain.size, plain.height, plain.width]))
+    permutation.keys.copy_(torch.from_numpy(plain.keys.view(np.int32)))
 
 
 @triton.jit
@@ -51,19 +51,19 @@ def _add(half: tl.tensor, word: tl.tensor, size: tl.tensor) -> Any:
 
 
 @triton.jit
-def rows_at(order: tl.tensor, position: tl.tensor, inside: tl.tensor) -> Any:
+def rows_at(permutation: tl.tensor, position: tl.tensor, inside: tl.tensor) -> Any:
     """The rows that the order visits at the positions."""
-    size = tl.load(order.shape)
-    height = tl.load(order.shape + 1)
-    width = tl.load(order.shape + 2)
+    size = tl.load(permutation.shape)
+    height = tl.load(permutation.shape + 1)
+    width = tl.load(permutation.shape + 2)
     row = position
     walking = inside
     while tl.sum(walking.to(tl.int32), axis=0) > 0:
         left = row // width
         right = row - left * width
-        for turn in tl.static_range(0, ROUNDS, 2):
-            left = _add(left, _hash(right, tl.load(order.keys + turn).to(tl.uint32, bitcast=True)), height)
-            right = _add(right, _hash(left, tl.load(order.keys + turn + 1).to(tl.uint32, bitcast=True)), width)
+        for round_ in tl.static_range(0, ROUNDS, 2):
+            left = _add(left, _hash(right, tl.load(permutation.keys + round_).to(tl.uint32, bitcast=True)), height)
+            right = _add(right, _hash(left, tl.load(permutation.keys + round_ + 1).to(tl.uint32, bitcast=True)), width)
         row = tl.where(walking, left * width + right, row)
         walking = walking & (row >= size)
     return row

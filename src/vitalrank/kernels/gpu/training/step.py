@@ -11,7 +11,6 @@ import triton.language as tl
 from torch import Tensor
 
 from vitalrank import losses
-from vitalrank.kernels.cpu.training.gradients import StepConfig
 from vitalrank.kernels.gpu.training.accumulators import (
     Sums,
     add,
@@ -23,9 +22,10 @@ from vitalrank.kernels.gpu.training.accumulators import (
     take,
 )
 from vitalrank.kernels.gpu.training.batches import Batch, Log, Now, rate_of, step_of
-from vitalrank.kernels.gpu.training.gradients import pull_row
-from vitalrank.kernels.gpu.training.optimizers import Tables, move_rows
+from vitalrank.kernels.gpu.training.gradients import loss_grad
+from vitalrank.kernels.gpu.training.optimizers import Tables, update_rows
 from vitalrank.kernels.gpu.training.stats import DRAWN, VANISHED, VIOLATED, Felt
+from vitalrank.kernels.step_config import StepConfig
 
 FAINT = tl.constexpr(losses.VANISHED)
 # Tiles, chosen by measurement at 64 columns.
@@ -35,8 +35,8 @@ _PULL_ROWS = 2
 _MOVE_ROWS, _MOVE_WARPS = 8, 2
 
 
-def take_step(
-    rule: StepConfig,
+def train_step(
+    config: StepConfig,
     offset: int,
     now: Now,
     ids: Tensor,
@@ -54,7 +54,7 @@ def take_step(
     size, many = ids.shape
     width = tables.users.shape[1]
     K, D = triton.next_power_of_2(many), triton.next_power_of_2(width)
-    optimizer = {"OPTIMIZER": rule.optimizer.code, "SLOTS": rule.optimizer.slots}
+    optimizer = {"OPTIMIZER": config.optimizer.code, "SLOTS": config.optimizer.slots}
     few = max(_CLAIM_CELLS // K, 1)
     _claim_rows[(triton.cdiv(size, few),)](
         offset, now, ids, batch, user_sums, item_sums, size, many, R=few, K=K, num_warps=1
@@ -62,8 +62,8 @@ def take_step(
     rows = _PULL_ROWS if K == 1 else 1
     _pull_rows[(triton.cdiv(size, rows),)](
         offset, now, ids, weights, tries, tries if violated is None else violated, batch, tables, felt,
-        user_sums, item_sums, log.stride, size, many, width, rule.frozen, float(rule.margin), float(rule.reg),
-        R=rows, K=K, D=D, C=min(D, max(_CELLS // K, 1)), LOSS=rule.loss, WEIGHT_GRADIENT=bool(rule.weight_gradient),
+        user_sums, item_sums, log.stride, size, many, width, config.frozen, float(config.margin), float(config.reg),
+        R=rows, K=K, D=D, C=min(D, max(_CELLS // K, 1)), LOSS=config.loss, WEIGHT_GRADIENT=bool(config.weight_gradient),
         HAS_MARGIN=violated is not None, **optimizer, num_warps=1 if K <= 16 else 4,
     )  # fmt: skip
     user_homes = len(tables.users) if user_sums.by_row else size
@@ -71,7 +71,7 @@ def take_step(
     user_blocks = triton.cdiv(user_homes, _MOVE_ROWS)
     _move_shared[(user_blocks + triton.cdiv(item_homes, _MOVE_ROWS),)](
         offset, now, ids, batch, tables, user_sums, item_sums, user_blocks, user_homes, item_homes, many, width,
-        rule.frozen,
+        config.frozen,
         R=_MOVE_ROWS, D=D, **optimizer, num_warps=_MOVE_WARPS,
     )  # fmt: skip
 
@@ -128,7 +128,7 @@ def _feel(
     """Add what shared rows feel to their sums, and move the others."""
     add(sums, home * width + d, pull, inside & shared)
     alone = inside & (shared == 0)
-    move_rows(values, state, row * width + d, row * (SLOTS * width) + d, width, pull, rate, alone, OPTIMIZER)
+    update_rows(values, state, row * width + d, row * (SLOTS * width) + d, width, pull, rate, alone, OPTIMIZER)
 
 
 @triton.jit(do_not_specialize=["offset"])
@@ -192,7 +192,7 @@ def _pull_rows(
             tables.items + negative[:, :, None] * width + d[None, None, :], mask=tile, other=0.0
         )  # (R, K, C)
         scores += tl.sum(rows * query[:, None, :], axis=2)
-    loss, own, pull, strongest = pull_row(own_score, scores, weight, drawn, margin, LOSS, WEIGHT_GRADIENT)
+    loss, own, pull, max_slope = loss_grad(own_score, scores, weight, drawn, margin, LOSS, WEIGHT_GRADIENT)
     for start in tl.range(0, D, C):
         d = start + tl.arange(0, C)
         row = trained[:, None] & (d < width)[None, :]
@@ -220,7 +220,7 @@ def _pull_rows(
     tl.store(felt.losses + place, tl.where(trained, tl.sum(loss, axis=1), 0.0), mask=here)
     tl.store(felt.weights + place, tl.sum(weight, axis=1), mask=here)
     tl.store(felt.tries + place, tl.load(tries + b, mask=here, other=0), mask=here)
-    faint = trained & (tl.sum(strongest, axis=1) < FAINT)
+    faint = trained & (tl.sum(max_slope, axis=1) < FAINT)
     flags = trained.to(tl.int32) * DRAWN + faint.to(tl.int32) * VANISHED
     if HAS_MARGIN:
         flags += tl.load(violated + b, mask=here, other=0).to(tl.int32) * VIOLATED
@@ -250,7 +250,7 @@ def _move(
         inside = moved[:, None] & (d < free)
         pull = take(sums, home[:, None] * width + d, inside)  # (R, D)
         at, slot = row[:, None] * width + d, row[:, None] * (SLOTS * width) + d
-        move_rows(values, state, at, slot, width, pull, rate, inside, OPTIMIZER)
+        update_rows(values, state, at, slot, width, pull, rate, inside, OPTIMIZER)
 
 
 @triton.jit(do_not_specialize=["offset"])

@@ -14,8 +14,8 @@ from numba import njit
 
 from vitalrank._util.threads import limited
 from vitalrank.kernels.cpu.runtime import parallel as parts
-from vitalrank.kernels.cpu.runtime.intrinsics import peek
-from vitalrank.kernels.cpu.runtime.parallel import meet, parallel_for, run_parallel, with_barrier
+from vitalrank.kernels.cpu.runtime.intrinsics import atomic_load
+from vitalrank.kernels.cpu.runtime.parallel import barrier, parallel_for, run_parallel, with_barrier
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -29,7 +29,7 @@ def test_every_row_belongs_to_one_part(rows, threads):
 
 
 def test_few_cheap_rows_stay_on_one_thread(monkeypatch):
-    monkeypatch.setattr(parts, "LEAST", 1000)
+    monkeypatch.setattr(parts, "MIN_SHARD_COST", 1000)
     for rows, cost, expected in ((999, 1, 1), (999, 3, 2), (2000, 1, 2)):
         found = []
         with limited(4):
@@ -65,7 +65,7 @@ def test_threads_that_sleep_are_woken():
 @pytest.mark.parametrize("parts_", [1, 2, 4])
 def test_nobody_leaves_a_meeting_before_all_are_there(parts_):
     left = np.zeros((3, parts_), np.int64)
-    with_barrier(parts_, lambda part, arrived: _walk(part, parts_, arrived, left))
+    with_barrier(parts_, lambda part, arrivals: _walk(part, parts_, arrivals, left))
     for meeting, seen in enumerate(left):
         expected = (meeting + 1) * parts_ if parts_ > 1 else 0  # who is alone meets nobody
         assert (seen >= expected).all()  # so many had arrived when each went on
@@ -74,10 +74,10 @@ def test_nobody_leaves_a_meeting_before_all_are_there(parts_):
 
 @pytest.mark.parametrize("failing", [0, 1])
 def test_nobody_waits_for_one_that_failed(failing):
-    def work(part, arrived):
+    def work(part, arrivals):
         if part == failing:
             raise ValueError(part)
-        _walk(part, 2, arrived, np.zeros((3, 2), np.int64))
+        _walk(part, 2, arrivals, np.zeros((3, 2), np.int64))
 
     with pytest.raises(ValueError, match=str(failing)):
         with_barrier(2, work)
@@ -85,7 +85,7 @@ def test_nobody_waits_for_one_that_failed(failing):
 
 def test_nobody_waits_for_a_thread_that_was_interrupted():
     """Ctrl-C may come before this thread has begun its own part."""
-    arrived = np.zeros(1, np.int64)
+    arrivals = np.zeros(1, np.int64)
 
     def interrupted():
         raise KeyboardInterrupt
@@ -93,23 +93,23 @@ def test_nobody_waits_for_a_thread_that_was_interrupted():
     with pytest.raises(KeyboardInterrupt):
         run_parallel(
             interrupted,
-            lambda: _walk(1, 2, arrived, np.zeros((3, 2), np.int64)),
-            give_up=lambda: arrived.fill(1 << 62),
+            lambda: _walk(1, 2, arrivals, np.zeros((3, 2), np.int64)),
+            on_error=lambda: arrivals.fill(1 << 62),
         )
 
 
 @njit(nogil=True)
-def _walk(part, parts_, arrived, left):
+def _walk(part, parts_, arrivals, left):
     for meeting in range(len(left)):
-        meet(arrived, parts_)
-        left[meeting, part] = peek(arrived)
+        barrier(arrivals, parts_)
+        left[meeting, part] = atomic_load(arrivals)
 
 
 def test_meetings_of_several_callers_do_not_wait_for_each_other():
     def often():
         for _ in range(200):
             left = np.zeros((2, 3), np.int64)
-            with_barrier(3, lambda part, arrived, left=left: _walk(part, 3, arrived, left))
+            with_barrier(3, lambda part, arrivals, left=left: _walk(part, 3, arrivals, left))
 
     callers = [threading.Thread(target=often, daemon=True) for _ in range(3)]
     for caller in callers:

@@ -7,9 +7,18 @@ import triton.language as tl
 from torch import Tensor
 
 from vitalrank.kernels.gpu.runtime.lanes import at, count
-from vitalrank.kernels.gpu.runtime.words import PROPOSE, RANK, STREAMS, fine_unit, pair, place_of, places_of, words
+from vitalrank.kernels.gpu.runtime.words import (
+    PROPOSE,
+    RANK,
+    STREAMS,
+    counter_prefix,
+    counter_prefixes,
+    fine_unit,
+    pair,
+    words,
+)
 from vitalrank.kernels.gpu.sampling.arrays import Counter, Proposal, Seen
-from vitalrank.kernels.gpu.sampling.proposing import PATIENCE, limit_items, propose_turns, rescue, shape_of
+from vitalrank.kernels.gpu.sampling.proposal import PATIENCE, exact_fallback, limit_items, propose_draws, shape_of
 from vitalrank.kernels.gpu.sampling.seen import are_seen
 
 _ONE_WARP = {"num_warps": 1}
@@ -17,27 +26,37 @@ _LANES = 32
 
 
 def draw_candidates(
-    law: Proposal,
+    proposal: Proposal,
     seen: Seen,
     counter: Counter,
     users: Tensor,
     positives: Tensor,
     first: int,
-    turns: Tensor,
+    draws: Tensor,
     ids: Tensor,
 ) -> None:
     """Fill ``ids`` (R, k, C) with open candidates: see :func:`vitalrank.kernels.cpu.draw_candidates`."""
     if not ids.numel():
         return
-    if ids.shape[2] == 1 and not law.shots:  # a lane for each row instead of a warp
+    if ids.shape[2] == 1 and not proposal.shots:  # a lane for each row instead of a warp
         rows = ids.shape[0] * ids.shape[1]
         _draw_one[(triton.cdiv(rows, _LANES),)](
-            law.arrays, seen, counter, users, positives, first, turns, ids, rows, ids.shape[1],
-            LISTED=law.is_listed, EVEN=law.is_uniform, T=_LANES, **_ONE_WARP,
+            proposal.arrays, seen, counter, users, positives, first, draws, ids, rows, ids.shape[1],
+            LISTED=proposal.is_listed, EVEN=proposal.is_uniform, T=_LANES, **_ONE_WARP,
         )  # fmt: skip
         return
     _draw_candidates[ids.shape[:2]](
-        law.arrays, seen, counter, users, positives, first, turns, ids, ids.shape[2], **shape_of(law), **_ONE_WARP
+        proposal.arrays,
+        seen,
+        counter,
+        users,
+        positives,
+        first,
+        draws,
+        ids,
+        ids.shape[2],
+        **shape_of(proposal),
+        **_ONE_WARP,
     )
 
 
@@ -79,13 +98,13 @@ def pick_by_rank(scores: Tensor, ids: Tensor, cumulative: Tensor, counter: Count
 
 @triton.jit
 def _draw_candidates(
-    law: tl.tensor,
+    proposal: tl.tensor,
     seen: tl.tensor,
     counter: tl.tensor,
     users: tl.tensor,
     positives: tl.tensor,
     first: tl.tensor,
-    turns: tl.tensor,
+    draws: tl.tensor,
     ids: tl.tensor,
     many: tl.tensor,
     LISTED: tl.constexpr,
@@ -99,36 +118,36 @@ def _draw_candidates(
     row = b * tl.num_programs(1) + c
     user = tl.load(users + b).to(tl.int64)
     item = tl.load(positives + b).to(tl.int64)
-    place = place_of(counter, b)
+    prefix = counter_prefix(counter, b)
     stream = (c + first) * STREAMS + PROPOSE
-    turn = tl.load(turns + row)
+    draw = tl.load(draws + row)
     refused = c * 0
     got = c * 0
-    if tl.load(seen.open + user) == 0:
+    if tl.load(seen.unseen + user) == 0:
         while got < many:
             tl.store(ids + row * many + got + p, p * 0 - 1, mask=got + p < many)
             got += T
     while got < many:
-        chosen, given, used, refused = propose_turns(
-            law, seen, user, item, place, stream, turn, refused, LISTED, EVEN, SHOTS, T
+        chosen, given, used, refused = propose_draws(
+            proposal, seen, user, item, prefix, stream, draw, refused, LISTED, EVEN, SHOTS, T
         )
         number = got + tl.cumsum(given.to(tl.int32), axis=0)  # of each proposal, from 1
         wanted = given & (number <= many)
         tl.store(ids + row * many + number - 1, chosen, mask=wanted)
         got += count(given)
-        turn += tl.where(got >= many, tl.max(tl.where(wanted, p, 0), axis=0) + 1, used)
-    tl.store(turns + row, turn)
+        draw += tl.where(got >= many, tl.max(tl.where(wanted, p, 0), axis=0) + 1, used)
+    tl.store(draws + row, draw)
 
 
 @triton.jit
 def _draw_one(
-    law: tl.tensor,
+    proposal: tl.tensor,
     seen: tl.tensor,
     counter: tl.tensor,
     users: tl.tensor,
     positives: tl.tensor,
     first: tl.tensor,
-    turns: tl.tensor,
+    draws: tl.tensor,
     ids: tl.tensor,
     rows: tl.tensor,
     k: tl.tensor,
@@ -143,29 +162,29 @@ def _draw_one(
     inside = row < rows
     user = tl.load(users + b, mask=inside, other=0).to(tl.int64)
     item = tl.load(positives + b, mask=inside, other=0)
-    place = places_of(counter, b, inside)
-    turn = tl.load(turns + row, mask=inside, other=0)
+    prefix = counter_prefixes(counter, b, inside)
+    draw = tl.load(draws + row, mask=inside, other=0)
     picked = item * 0 - 1
     drawn = item * 0
-    looking = inside & (tl.load(seen.open + user) > 0)
+    looking = inside & (tl.load(seen.unseen + user) > 0)
     while count(looking) > 0:
-        a, word = pair(place, turn, stream)
-        chosen = limit_items(law, item, a, word, LISTED, EVEN)
+        a, word = pair(prefix, draw, stream)
+        chosen = limit_items(proposal, item, a, word, LISTED, EVEN)
         taken = are_seen(seen, user, chosen, looking)
-        turn = tl.where(looking, turn + 1, turn)
+        draw = tl.where(looking, draw + 1, draw)
         drawn += looking.to(tl.int32)
         picked = tl.where(looking & (taken == 0), chosen, picked)
         looking = looking & taken
         stuck = tl.min(tl.where(looking & (drawn >= PATIENCE), lane, T), axis=0)
         if stuck < T:
-            saved = rescue(
-                law, seen, at(user, stuck, T), at(item, stuck, T), place_of(counter, at(b, stuck, T)),
-                at(stream, stuck, T), at(turn, stuck, T), 0, T,
+            saved = exact_fallback(
+                proposal, seen, at(user, stuck, T), at(item, stuck, T), counter_prefix(counter, at(b, stuck, T)),
+                at(stream, stuck, T), at(draw, stuck, T), 0, T,
             )  # fmt: skip
             picked = tl.where(lane == stuck, saved, picked)
             looking = looking & (lane != stuck)
     tl.store(ids + row, picked, mask=inside)
-    tl.store(turns + row, turn, mask=inside)
+    tl.store(draws + row, draw, mask=inside)
 
 
 @triton.jit
@@ -210,7 +229,7 @@ def _pick_by_rank(
     behind = x * 0  # how many candidates rank before each
     wanted = c * 0
     if R > 1:
-        high, low, _, _ = words(place_of(counter, b), c * 0, c * STREAMS + RANK)
+        high, low, _, _ = words(counter_prefix(counter, b), c * 0, c * STREAMS + RANK)
         r = tl.arange(0, R)
         steps = tl.load(cumulative + r, mask=r < ranks, other=float("inf"))
         wanted = tl.minimum(tl.sum((steps <= fine_unit(high, low)).to(tl.int32), axis=0), many - 1)

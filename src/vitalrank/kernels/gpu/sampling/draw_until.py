@@ -7,9 +7,9 @@ import triton.language as tl
 from torch import Tensor
 
 from vitalrank.kernels.gpu.runtime.lanes import count
-from vitalrank.kernels.gpu.runtime.words import PROPOSE, STREAMS, place_of
+from vitalrank.kernels.gpu.runtime.words import PROPOSE, STREAMS, counter_prefix
 from vitalrank.kernels.gpu.sampling.arrays import Counter, Proposal, Seen
-from vitalrank.kernels.gpu.sampling.proposing import propose_turns, shape_of
+from vitalrank.kernels.gpu.sampling.proposal import propose_draws, shape_of
 
 # Columns of the candidates' vectors held at once: more leave room for fewer warps, which the longer walk of
 # RejectSampler feels sooner.
@@ -17,7 +17,7 @@ _COLUMNS, _REJECT_COLUMNS = 32, 16
 
 
 def draw_until(
-    law: Proposal,
+    proposal: Proposal,
     seen: Seen,
     counter: Counter,
     queries: Tensor,
@@ -32,17 +32,17 @@ def draw_until(
 ) -> None:
     """Algorithm 2: see :func:`vitalrank.kernels.cpu.draw_until`."""
     width = table.shape[1]
-    columns = min(_REJECT_COLUMNS if law.shots else _COLUMNS, triton.next_power_of_2(width))
+    columns = min(_REJECT_COLUMNS if proposal.shots else _COLUMNS, triton.next_power_of_2(width))
     if ids.numel():
         _draw_until[tuple(ids.shape)](
-            law.arrays, seen, counter, queries, table, users, positives, kappa, float(margin), ids, tries, violated,
-            width, D=triton.next_power_of_2(width), C=columns, **shape_of(law), num_warps=1,
+            proposal.arrays, seen, counter, queries, table, users, positives, kappa, float(margin), ids, tries,
+            violated, width, D=triton.next_power_of_2(width), C=columns, **shape_of(proposal), num_warps=1,
         )  # fmt: skip
 
 
 @triton.jit
 def _draw_until(
-    law: tl.tensor,
+    proposal: tl.tensor,
     seen: tl.tensor,
     counter: tl.tensor,
     queries: tl.tensor,
@@ -70,20 +70,20 @@ def _draw_until(
     user = tl.load(users + b).to(tl.int64)
     item = tl.load(positives + b).to(tl.int64)
     query = tl.load(queries + b * width + d, mask=d < width, other=0.0)  # (D,)
-    bar = tl.sum(query * tl.load(table + item * width + d, mask=d < width, other=0.0), axis=0) - margin
-    place = place_of(counter, b)
+    threshold = tl.sum(query * tl.load(table + item * width + d, mask=d < width, other=0.0), axis=0) - margin
+    prefix = counter_prefix(counter, b)
     stream = c * STREAMS + PROPOSE
-    limit = tl.where(tl.load(seen.open + user) > 0, kappa, 0)
+    limit = tl.where(tl.load(seen.unseen + user) > 0, kappa, 0)
     best = p * 0 - 1  # of each lane
     best_score = tl.zeros((T,), tl.float32) - float("inf")
     best_number = p * 0
     K = limit * 0
-    turn = item * 0
+    draw = item * 0
     refused = c * 0
     found = False
     while (K < limit) & (found == 0):  # noqa: SIM300
-        chosen, given, used, refused = propose_turns(
-            law, seen, user, item, place, stream, turn, refused, LISTED, EVEN, SHOTS, T
+        chosen, given, used, refused = propose_draws(
+            proposal, seen, user, item, prefix, stream, draw, refused, LISTED, EVEN, SHOTS, T
         )
         number = K + tl.cumsum(given.to(tl.int32), axis=0)
         tried = given & (number <= limit)
@@ -99,13 +99,13 @@ def _draw_until(
         best = tl.where(better, chosen, best)
         best_score = tl.where(better, values, best_score)
         best_number = tl.where(better, number, best_number)
-        found = count(tried & (values > bar)) > 0
+        found = count(tried & (values > threshold)) > 0
         K = tl.minimum(K + count(given), limit)
-        turn += used
+        draw += used
     # Only the last block has candidates that pass the bar, and the first of them counts; without one, the first of
     # the best does.
     top = tl.max(best_score, axis=0)
-    counts = (best >= 0) & tl.where(found, best_score > bar, (best_score < top) == 0)
+    counts = (best >= 0) & tl.where(found, best_score > threshold, (best_score < top) == 0)
     number = tl.min(tl.where(counts, best_number, 2147483647), axis=0)
     tl.store(ids + row, tl.max(tl.where(best_number == number, best, -1), axis=0))
     tl.store(tries + row, tl.where(found, number, K))

@@ -11,9 +11,9 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from vitalrank.kernels.cpu.sampling import proposing as cpu
+from vitalrank.kernels.cpu.sampling import proposal as cpu
 from vitalrank.kernels.gpu.runtime.lanes import at, count, running_max
-from vitalrank.kernels.gpu.runtime.words import RESCUE, below, fine_unit, pair, unit, words
+from vitalrank.kernels.gpu.runtime.words import FALLBACK, below, fine_unit, pair, unit, words
 from vitalrank.kernels.gpu.sampling.arrays import Proposal
 from vitalrank.kernels.gpu.sampling.seen import is_seen
 
@@ -21,14 +21,19 @@ PATIENCE = tl.constexpr(cpu.PATIENCE)
 _LEAST_TURNS = 32  # a turn for each lane of a warp
 
 
-def turns_of(shots: int) -> int:
+def draws_per_warp(shots: int) -> int:
     """Turns a warp looks at together: at least one whole proposal."""
     return max(_LEAST_TURNS, 1 << (max(shots, 1) - 1).bit_length())
 
 
-def shape_of(law: Proposal) -> dict[str, Any]:
+def shape_of(proposal: Proposal) -> dict[str, Any]:
     """What a kernel that draws from the law is compiled for."""
-    return {"LISTED": law.is_listed, "EVEN": law.is_uniform, "SHOTS": law.shots, "T": turns_of(law.shots)}
+    return {
+        "LISTED": proposal.is_listed,
+        "EVEN": proposal.is_uniform,
+        "SHOTS": proposal.shots,
+        "T": draws_per_warp(proposal.shots),
+    }
 
 
 @triton.jit
@@ -46,31 +51,31 @@ def _heavier(
 
 
 @triton.jit
-def any_item(law: tl.tensor, word: tl.tensor, LISTED: tl.constexpr) -> Any:
+def uniform_item(proposal: tl.tensor, word: tl.tensor, LISTED: tl.constexpr) -> Any:
     """Items of the pool, all alike."""  # (T,)
-    place = below(word, tl.load(law.sizes))
+    prefix = below(word, tl.load(proposal.sizes))
     if LISTED:
-        place = tl.load(law.listed + place)
-    return place
+        prefix = tl.load(proposal.pool + prefix)
+    return prefix
 
 
 @triton.jit
-def reject_turns(
-    law: tl.tensor,
+def reject_draws(
+    proposal: tl.tensor,
     item: tl.tensor,
-    place: tl.tensor,
+    prefix: tl.tensor,
     stream: tl.tensor,
-    turn: tl.tensor,
+    draw: tl.tensor,
     LISTED: tl.constexpr,
     SHOTS: tl.constexpr,
     T: tl.constexpr,
 ) -> Any:
     """Algorithm 1 from ``turn`` on: the item chosen at each turn, and whether the turn ends a proposal."""  # (T,) each
     p = tl.arange(0, T)
-    a, b = pair(place, turn + p, stream)
-    candidate = any_item(law, a, LISTED)
-    weight = tl.load(law.level + candidate)
-    accepted = unit(b) * tl.load(law.level + item).to(tl.float64) < weight.to(tl.float64)
+    a, b = pair(prefix, draw + p, stream)
+    candidate = uniform_item(proposal, a, LISTED)
+    weight = tl.load(proposal.accept_weight + candidate)
+    accepted = unit(b) * tl.load(proposal.accept_weight + item).to(tl.float64) < weight.to(tl.float64)
     run = p - running_max(tl.where(accepted, p, -1))  # turns rejected in a row
     ends = accepted | (run % SHOTS == 0)  # the last shot ends a proposal with the heaviest it saw
     begins = accepted | ((run - 1) % SHOTS == 0)  # an accepted turn stands for itself
@@ -80,45 +85,45 @@ def reject_turns(
 
 @triton.jit
 def limit_items(
-    law: tl.tensor, item: tl.tensor, a: tl.tensor, b: tl.tensor, LISTED: tl.constexpr, EVEN: tl.constexpr
+    proposal: tl.tensor, item: tl.tensor, a: tl.tensor, b: tl.tensor, LISTED: tl.constexpr, EVEN: tl.constexpr
 ) -> Any:
     """Algorithm 1's limit for many shots, drawn exactly from a pair of words; ``item`` is one positive or one each."""
-    chosen = any_item(law, a, LISTED)
+    chosen = uniform_item(proposal, a, LISTED)
     if not EVEN:
-        chosen = _leaning_items(law, item, a, b, chosen)
+        chosen = _leaning_items(proposal, item, a, b, chosen)
     return chosen
 
 
 @triton.jit
-def _leaning_items(law: tl.tensor, item: tl.tensor, a: tl.tensor, b: tl.tensor, chosen: tl.tensor) -> Any:
+def _leaning_items(proposal: tl.tensor, item: tl.tensor, a: tl.tensor, b: tl.tensor, chosen: tl.tensor) -> Any:
     """A uniform block plus a block by weight, where the law does not treat all items alike."""
-    classes = tl.load(law.sizes + 1).to(tl.int32)
-    first = tl.load(law.first_class + item) + a.to(tl.int32) * 0  # (T,)
+    classes = tl.load(proposal.sizes + 1).to(tl.int32)
+    first = tl.load(proposal.first_class + item) + a.to(tl.int32) * 0  # (T,)
     leaning = first != classes
     if count(leaning) > 0:
-        stop = tl.load(law.starts + first)
-        level = tl.load(law.level + item).to(tl.float64)
-        before = tl.load(law.mass + first)
-        point = unit(b) * (stop.to(tl.float64) + (tl.load(law.mass + classes) - before) / level)
+        stop = tl.load(proposal.starts + first)
+        accept_weight = tl.load(proposal.accept_weight + item).to(tl.float64)
+        before = tl.load(proposal.mass + first)
+        point = unit(b) * (stop.to(tl.float64) + (tl.load(proposal.mass + classes) - before) / accept_weight)
         tail = leaning & (point >= stop.to(tl.float64))
-        k = class_at(law, before + (point - stop.to(tl.float64)) * level, tail, classes)
-        begin = tl.where(tail, tl.load(law.starts + k), 0)
-        end = tl.where(tail, tl.load(law.starts + k + 1), stop)
-        chosen = tl.where(leaning, tl.load(law.ranked + begin + below(a, end - begin), mask=leaning), chosen)
+        k = class_at(proposal, before + (point - stop.to(tl.float64)) * accept_weight, tail, classes)
+        begin = tl.where(tail, tl.load(proposal.starts + k), 0)
+        end = tl.where(tail, tl.load(proposal.starts + k + 1), stop)
+        chosen = tl.where(leaning, tl.load(proposal.by_weight + begin + below(a, end - begin), mask=leaning), chosen)
     return chosen
 
 
 @triton.jit
-def class_at(law: tl.tensor, point: tl.tensor, asked: tl.tensor, classes: tl.tensor) -> Any:
+def class_at(proposal: tl.tensor, point: tl.tensor, asked: tl.tensor, classes: tl.tensor) -> Any:
     """The classes in which points of the mass lie."""  # (T,)
     last = classes - 1
-    parts = tl.load(law.sizes + 2).to(tl.int32)
-    part = tl.where(asked, point / tl.load(law.mass + classes) * parts.to(tl.float64), 0.0).to(tl.int32)
-    k = tl.load(law.guide + tl.minimum(part, parts - 1))
-    more = asked & (k < last) & (tl.load(law.mass + k + 1) <= point)
+    parts = tl.load(proposal.sizes + 2).to(tl.int32)
+    part = tl.where(asked, point / tl.load(proposal.mass + classes) * parts.to(tl.float64), 0.0).to(tl.int32)
+    k = tl.load(proposal.guide + tl.minimum(part, parts - 1))
+    more = asked & (k < last) & (tl.load(proposal.mass + k + 1) <= point)
     while count(more) > 0:
         k = tl.where(more, k + 1, k)
-        more = more & (k < last) & (tl.load(law.mass + k + 1) <= point)
+        more = more & (k < last) & (tl.load(proposal.mass + k + 1) <= point)
     return k
 
 
@@ -133,7 +138,7 @@ def power(base: tl.tensor, exponent: tl.tensor) -> Any:
 
 @triton.jit
 def spread(
-    law: tl.tensor,
+    proposal: tl.tensor,
     seen: tl.tensor,
     user: tl.tensor,
     item: tl.tensor,
@@ -142,12 +147,12 @@ def spread(
     T: tl.constexpr,
 ) -> Any:
     """Walk the law over the user's open items, lightest class first; the total, and the item that passes the target."""
-    size = tl.load(law.sizes).to(tl.float64)
-    classes = tl.load(law.sizes + 1)
-    level = tl.load(law.level + item).to(tl.float64)
-    first = tl.load(law.first_class + item)
-    head = tl.load(law.starts + first)
-    accepted = head.to(tl.float64) + (tl.load(law.mass + classes) - tl.load(law.mass + first)) / level
+    size = tl.load(proposal.sizes).to(tl.float64)
+    classes = tl.load(proposal.sizes + 1)
+    accept_weight = tl.load(proposal.accept_weight + item).to(tl.float64)
+    first = tl.load(proposal.first_class + item)
+    head = tl.load(proposal.starts + first)
+    accepted = head.to(tl.float64) + (tl.load(proposal.mass + classes) - tl.load(proposal.mass + first)) / accept_weight
     rejected = 1.0 - accepted / size
     lost = tl.where((SHOTS > 0) & (rejected > 1e-12), power(rejected, SHOTS), 0.0)
     total = accepted * 0.0
@@ -156,10 +161,10 @@ def spread(
     found = head * 0 - 1
     k = classes - 1
     while k >= 0:
-        start = tl.load(law.starts + k).to(tl.int64)
-        stop = tl.load(law.starts + k + 1).to(tl.int64)
+        start = tl.load(proposal.starts + k).to(tl.int64)
+        stop = tl.load(proposal.starts + k + 1).to(tl.int64)
         members = (stop - start).to(tl.float64)
-        accept = tl.where(start < head, 1.0, tl.load(law.weight + k).to(tl.float64) / level)
+        accept = tl.where(start < head, 1.0, tl.load(proposal.weight + k).to(tl.float64) / accept_weight)
         each = accept / accepted * (1.0 - lost)
         if (lost > 0.0) & (accept < 1.0):
             lighter += members * (1.0 - accept) / size
@@ -169,7 +174,7 @@ def spread(
         while start < stop:
             p = start + tl.arange(0, T)
             inside = p < stop
-            candidate = tl.load(law.ranked + p, mask=inside, other=0)
+            candidate = tl.load(proposal.by_weight + p, mask=inside, other=0)
             free = inside & (is_seen(seen, user, candidate, inside) == 0)
             running = total + each * tl.cumsum(free.to(tl.int32), axis=0).to(tl.float64)
             passed = tl.min(tl.where(free & (running > target), tl.arange(0, T), T), axis=0)
@@ -181,33 +186,33 @@ def spread(
 
 
 @triton.jit
-def rescue(
-    law: tl.tensor,
+def exact_fallback(
+    proposal: tl.tensor,
     seen: tl.tensor,
     user: tl.tensor,
     item: tl.tensor,
-    place: tl.tensor,
+    prefix: tl.tensor,
     stream: tl.tensor,
-    turn: tl.tensor,
+    draw: tl.tensor,
     SHOTS: tl.constexpr,
     T: tl.constexpr,
 ) -> Any:
     """One draw from the law over the open items alone, in O(items): for users who have seen nearly all."""
-    a, b, _, _ = words(place, turn, stream + RESCUE)
-    total, _ = spread(law, seen, user, item, float("inf"), SHOTS, T)
-    _, found = spread(law, seen, user, item, total * fine_unit(a, b), SHOTS, T)
+    a, b, _, _ = words(prefix, draw, stream + FALLBACK)
+    total, _ = spread(proposal, seen, user, item, float("inf"), SHOTS, T)
+    _, found = spread(proposal, seen, user, item, total * fine_unit(a, b), SHOTS, T)
     return found
 
 
 @triton.jit
-def propose_turns(
-    law: tl.tensor,
+def propose_draws(
+    proposal: tl.tensor,
     seen: tl.tensor,
     user: tl.tensor,
     item: tl.tensor,
-    place: tl.tensor,
+    prefix: tl.tensor,
     stream: tl.tensor,
-    turn: tl.tensor,
+    draw: tl.tensor,
     refused: tl.tensor,
     LISTED: tl.constexpr,
     EVEN: tl.constexpr,
@@ -217,10 +222,10 @@ def propose_turns(
     """Proposals from ``turn`` on: items, which turns give one, the turns used up, seen draws in a row at their end."""
     p = tl.arange(0, T)
     if SHOTS > 0:
-        chosen, ends = reject_turns(law, item, place, stream, turn, LISTED, SHOTS, T)
+        chosen, ends = reject_draws(proposal, item, prefix, stream, draw, LISTED, SHOTS, T)
     else:
-        a, b = pair(place, turn + p, stream)
-        chosen = limit_items(law, item, a, b, LISTED, EVEN)
+        a, b = pair(prefix, draw + p, stream)
+        chosen = limit_items(proposal, item, a, b, LISTED, EVEN)
         ends = p >= 0
     taken = is_seen(seen, user, chosen, ends)
     given = ends & (taken == 0)
@@ -231,7 +236,7 @@ def propose_turns(
         stuck = tl.min(tl.where(taken & (in_row >= PATIENCE), p, T), axis=0)
         refused = at(in_row, last, T)
         if stuck < T:
-            saved = rescue(law, seen, user, item, place, stream, turn + stuck + 1, SHOTS, T)
+            saved = exact_fallback(proposal, seen, user, item, prefix, stream, draw + stuck + 1, SHOTS, T)
             chosen = tl.where(p == stuck, saved, chosen)
             given = (given & (p < stuck)) | (p == stuck)
             last = stuck

@@ -1,0 +1,26 @@
+"""What a training step is compiled for and configured with, on every device."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from vitalrank.kernels.optimizers import Optimizer
+from vitalrank.losses import LOSSES
+
+# Codes of the losses that kernels tell apart; any other is BPR's.
+HINGE, CROSS_ENTROPY, SOFTMAX = (LOSSES[name].code for name in ("hinge", "cross_entropy", "softmax"))
+
+
+class StepConfig(NamedTuple):
+    """Settings of a training step. A CPU kernel is compiled for the type of the settings and of their optimizer."""
+
+    loss: int
+    margin: float
+    weight_gradient: bool  # whether the weights are a softmax of the negatives' scores, differentiated with them
+    optimizer: Optimizer
+    frozen: int  # trailing columns of the users' table that are not trained
+    reg: float
+
+
+class SoftmaxStepConfig(StepConfig):
+    """The negatives of a positive share one softmax."""
