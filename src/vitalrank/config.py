@@ -16,10 +16,10 @@ from vitalrank._util.checks import (
     to_builtin_scalars,
 )
 from vitalrank.errors import SettingError
+from vitalrank.registry import LOSSES, OPTIMIZERS
 from vitalrank.schedules import SCHEDULES
 
-# The keys of kernels.cpu.moves.OPTIMIZERS, which loads Numba: reading the defaults shall not.
-OPTIMIZER_NAMES = ("adam", "adagrad", "sgd")
+OPTIMIZER_NAMES = tuple(OPTIMIZERS)
 PRECISIONS = ("float32", "bfloat16")
 CHECKPOINT_SECONDS = 30.0  # between two checkpoints
 # These may differ when a run is resumed: they do not change what is computed.
@@ -86,10 +86,8 @@ class TrainConfig:
     precision: str = "float32"
 
     def __post_init__(self) -> None:
-        from vitalrank.losses import find_loss  # here, so that reading the defaults does not load NumPy
-
         to_builtin_scalars(self)
-        find_loss(self.loss)
+        LOSSES.find(self.loss)
         check_choice("optimizer", self.optimizer, OPTIMIZER_NAMES)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("schedule", self.schedule, SCHEDULES)

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from vitalrank import registry
 from vitalrank.cli.config import from_file
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
 
-# As the registries have them, which would load NumPy and Numba.
-SAMPLERS = ("uni", "pop", "aobpr", "cml", "pris", "sa", "irgan", "dns", "lfm-d", "lfm-w", "vins")
-MODELS = ("mf", "fpmc", "marank", "cml", "irgan", "itemknn", "mostpopular")
+SAMPLERS = tuple(registry.SAMPLERS)
+MODELS = tuple(name for name, entry in registry.MODELS.items() if not entry.needs_modules)
 
 
 def complete(names: tuple[str, ...]) -> Callable[[str], list[str]]:

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from vitalrank._util.lazy import lazy_names
 from vitalrank.checkpoint import read_folder
 from vitalrank.errors import SettingError, StorageError
+from vitalrank.registry import MODELS
 
 if TYPE_CHECKING:
-    from vitalrank.models.base import Recommender
+    from vitalrank.models.base import DotRecommender, Recommender
+    from vitalrank.models.cml import CML
+    from vitalrank.models.fpmc import FPMC
+    from vitalrank.models.irgan import IRGAN
+    from vitalrank.models.itemknn import ItemKNN
+    from vitalrank.models.marank import MARank
+    from vitalrank.models.mf import MF
+    from vitalrank.models.mostpopular import MostPopular
+    from vitalrank.models.own import TorchRecommender
 
-# Class name -> module. ``model.json`` names the class, so a name once released stays.
-_HOMES = {
-    "MostPopular": "mostpopular",
-    "ItemKNN": "itemknn",
-    "MF": "mf",
-    "FPMC": "fpmc",
-    "MARank": "marank",
-    "CML": "cml",
-    "IRGAN": "irgan",
-    "TorchRecommender": "own",
-}
-_BASES = {"Recommender": "base", "DotRecommender": "base"}
-
-__all__ = [*_HOMES, *_BASES, "is_trained", "load", "model_class", "model_names"]
+__all__ = [
+    "CML",
+    "FPMC",
+    "IRGAN",
+    "MF",
+    "DotRecommender",
+    "ItemKNN",
+    "MARank",
+    "MostPopular",
+    "Recommender",
+    "TorchRecommender",
+    "is_trained",
+    "load",
+    "model_class",
+    "model_names",
+]
 
 
 def model_names() -> list[str]:
@@ -36,7 +47,7 @@ def model_names() -> list[str]:
     >>> "ItemKNN" in model_names()
     True
     """
-    return list(_HOMES)
+    return [entry.class_name for entry in MODELS.values()]
 
 
 def model_class(name: str) -> type[Recommender]:
@@ -47,11 +58,10 @@ def model_class(name: str) -> type[Recommender]:
     >>> model_class("mostpopular").__name__
     'MostPopular'
     """
-    for known, module in _HOMES.items():
-        if known.lower() == name.lower():
-            found: type[Recommender] = getattr(_module(module, known), known)
-            return found
-    raise SettingError(f"unknown model {name!r}; choose one of {', '.join(_HOMES)}.")
+    if name.lower() not in MODELS:
+        raise SettingError(f"unknown model {name!r}; choose one of {', '.join(model_names())}.")
+    found: type[Recommender] = MODELS[name.lower()].load()
+    return found
 
 
 def is_trained(model: Any) -> bool:
@@ -62,7 +72,9 @@ def is_trained(model: Any) -> bool:
     >>> is_trained(model_class("mf")), is_trained(model_class("mostpopular"))
     (True, False)
     """
-    return hasattr(model, "build")
+    from vitalrank.models.trainable import TrainableModel
+
+    return issubclass(model if isinstance(model, type) else type(model), TrainableModel)
 
 
 def load(path: str | os.PathLike[str]) -> Recommender:
@@ -84,17 +96,5 @@ def load(path: str | os.PathLike[str]) -> Recommender:
     return cls.from_saved(saved, path)
 
 
-def __getattr__(name: str) -> Any:
-    homes = _HOMES | _BASES
-    if name not in homes:
-        raise AttributeError(f"module 'vitalrank.models' has no attribute {name!r}")
-    return getattr(_module(homes[name], name), name)
-
-
-def _module(module: str, wanted: str) -> Any:
-    try:
-        return import_module(f"vitalrank.models.{module}")
-    except ModuleNotFoundError as missing:
-        if missing.name != "torch":
-            raise
-        raise SettingError(f"{wanted} needs torch: pip install 'vitalrank[torch]'.") from missing
+_BASES = {"Recommender": "models.base:Recommender", "DotRecommender": "models.base:DotRecommender"}
+__getattr__, __dir__ = lazy_names(__name__, _BASES | {entry.class_name: entry.target for entry in MODELS.values()})

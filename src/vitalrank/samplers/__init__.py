@@ -1,6 +1,6 @@
 """Negative samplers: each picks item ids (and weights) from vectors, positives and the items already seen."""
 
-from vitalrank.errors import SettingError
+from vitalrank import registry
 from vitalrank.samplers.adversarial import IRGAN
 from vitalrank.samplers.base import BoundSampler, Draw, Sampler
 from vitalrank.samplers.counting import Counts
@@ -10,20 +10,8 @@ from vitalrank.samplers.rejecting import LFMW, VINS, reject_sample
 from vitalrank.samplers.softmax_weighted import PRIS, SA
 from vitalrank.samplers.static import Popularity, Uniform
 
-# Names on the command line, in the paper's order.
-SAMPLERS: dict[str, type[Sampler]] = {
-    "uni": Uniform,
-    "pop": Popularity,
-    "aobpr": AOBPR,
-    "cml": CML,
-    "pris": PRIS,
-    "sa": SA,
-    "irgan": IRGAN,
-    "dns": DNS,
-    "lfm-d": LFMD,
-    "lfm-w": LFMW,
-    "vins": VINS,
-}
+# The classes by their names in the registry.
+SAMPLERS: dict[str, type[Sampler]] = {name: entry.load() for name, entry in registry.SAMPLERS.items()}
 
 
 def find_sampler(name: str) -> type[Sampler]:
@@ -34,9 +22,8 @@ def find_sampler(name: str) -> type[Sampler]:
     >>> find_sampler("lfm-w")(margin=2.0)
     LFMW(margin=2.0, kappa=1024, weight='harmonic')
     """
-    if name not in SAMPLERS:
-        raise SettingError(f"unknown sampler {name!r}; choose one of {', '.join(SAMPLERS)}.")
-    return SAMPLERS[name]
+    found: type[Sampler] = registry.SAMPLERS.find(name).load()
+    return found
 
 
 __all__ = [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from vitalrank._util.lazy import lazy_names
 
 if TYPE_CHECKING:
     from vitalrank.config import TrainConfig
@@ -12,22 +13,19 @@ if TYPE_CHECKING:
     from vitalrank.training.tensorboard import TensorBoard
     from vitalrank.training.trainer import Callback, Trainer
 
-# Loaded on first use: the command line reads the settings alone, and starts the sooner for it.
-_HOMES = {
-    "Callback": "training.trainer",
-    "Engine": "engines.base",
-    "History": "history",
-    "Record": "history",
-    "TensorBoard": "training.tensorboard",
-    "Totals": "engines.base",
-    "TrainConfig": "config",
-    "Trainer": "training.trainer",
-}
-
 __all__ = ["Callback", "Engine", "History", "Record", "TensorBoard", "Totals", "TrainConfig", "Trainer"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'vitalrank.training' has no attribute {name!r}")
-    return getattr(import_module(f"vitalrank.{_HOMES[name]}"), name)
+# Loaded on first use: the command line reads the settings alone, and starts the sooner for it.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Callback": "training.trainer:Callback",
+        "Engine": "engines.base:Engine",
+        "History": "history:History",
+        "Record": "history:Record",
+        "TensorBoard": "training.tensorboard:TensorBoard",
+        "Totals": "engines.base:Totals",
+        "TrainConfig": "config:TrainConfig",
+        "Trainer": "training.trainer:Trainer",
+    },
+)

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from vitalrank._util.lazy import lazy_names
 
 if TYPE_CHECKING:
     from vitalrank.tuning.results import Settings, Trial, Tuned
     from vitalrank.tuning.running import tune
     from vitalrank.tuning.spaces import Choice, Range, named_space
 
-# Loaded on first use: Optuna is needed by the search alone.
-_HOMES = {
-    "Choice": "spaces",
-    "Range": "spaces",
-    "Settings": "results",
-    "Trial": "results",
-    "Tuned": "results",
-    "named_space": "spaces",
-    "tune": "running",
-}
-
 __all__ = ["Choice", "Range", "Settings", "Trial", "Tuned", "named_space", "tune"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'vitalrank.tuning' has no attribute {name!r}")
-    return getattr(import_module(f"vitalrank.tuning.{_HOMES[name]}"), name)
+# Loaded on first use: Optuna is needed by the search alone.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Choice": "tuning.spaces:Choice",
+        "Range": "tuning.spaces:Range",
+        "Settings": "tuning.results:Settings",
+        "Trial": "tuning.results:Trial",
+        "Tuned": "tuning.results:Tuned",
+        "named_space": "tuning.spaces:named_space",
+        "tune": "tuning.running:tune",
+    },
+)

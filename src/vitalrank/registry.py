@@ -1,0 +1,132 @@
+"""The parts of the library by name: samplers, models, losses and optimizers, each imported when it is asked for.
+
+One table for each kind. The command line, the tuning spaces, the package's public names and the tests read them, so a
+new part is its source file and its line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vitalrank._util.lazy import load_target
+from vitalrank.errors import SettingError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a part is defined, and what else is known of it before it is imported.
+
+    Parameters
+    ----------
+    target
+        ``"module:Class"``, the module relative to ``vitalrank``.
+    needs_modules
+        Of a model: whether it is made of torch modules of the caller's, which have no flag on the command line.
+    """
+
+    target: str
+    needs_modules: bool = False
+
+    @property
+    def class_name(self) -> str:
+        """The name of the class.
+
+        Examples
+        --------
+        >>> SAMPLERS["lfm-w"].class_name
+        'LFMW'
+        """
+        return self.target.partition(":")[2]
+
+    def load(self) -> Any:
+        """The class, or function, itself."""
+        return load_target(self.target)
+
+
+class Registry(Mapping[str, Entry]):
+    """Parts of one kind by name.
+
+    Examples
+    --------
+    >>> list(OPTIMIZERS)
+    ['adam', 'adagrad', 'sgd']
+    >>> LOSSES.find("huber")
+    Traceback (most recent call last):
+    ...
+    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy, softmax.
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, Entry]) -> None:
+        self.kind = kind
+        self._entries = dict(entries)
+
+    def __getitem__(self, name: str) -> Entry:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, name: str) -> Entry:
+        """The entry of that name, or an error that lists the names."""
+        if name not in list(self):  # of a list, since what is no string may have no hash
+            raise SettingError(f"unknown {self.kind} {name!r}; choose one of {', '.join(self)}.")
+        return self._entries[name]
+
+
+# In the paper's order.
+SAMPLERS = Registry(
+    "sampler",
+    {
+        "uni": Entry("samplers.static:Uniform"),
+        "pop": Entry("samplers.static:Popularity"),
+        "aobpr": Entry("samplers.ranked:AOBPR"),
+        "cml": Entry("samplers.pooled:CML"),
+        "pris": Entry("samplers.softmax_weighted:PRIS"),
+        "sa": Entry("samplers.softmax_weighted:SA"),
+        "irgan": Entry("samplers.adversarial:IRGAN"),
+        "dns": Entry("samplers.pooled:DNS"),
+        "lfm-d": Entry("samplers.pooled:LFMD"),
+        "lfm-w": Entry("samplers.rejecting:LFMW"),
+        "vins": Entry("samplers.rejecting:VINS"),
+    },
+)
+# ``model.json`` names the class, so a name once released stays.
+MODELS = Registry(
+    "model",
+    {
+        "mf": Entry("models.mf:MF"),
+        "fpmc": Entry("models.fpmc:FPMC"),
+        "marank": Entry("models.marank:MARank"),
+        "cml": Entry("models.cml:CML"),
+        "irgan": Entry("models.irgan:IRGAN"),
+        "itemknn": Entry("models.itemknn:ItemKNN"),
+        "mostpopular": Entry("models.mostpopular:MostPopular"),
+        "torchrecommender": Entry("models.own:TorchRecommender", needs_modules=True),
+    },
+)
+LOSSES = Registry(
+    "loss",
+    {
+        "bpr": Entry("losses:bpr"),
+        "hinge": Entry("losses:hinge"),
+        "cross_entropy": Entry("losses:cross_entropy"),
+        "softmax": Entry("losses:softmax"),
+    },
+)
+OPTIMIZERS = Registry(
+    "optimizer",
+    {
+        "adam": Entry("kernels.cpu.training.optimizers:Adam"),
+        "adagrad": Entry("kernels.cpu.training.optimizers:Adagrad"),
+        "sgd": Entry("kernels.cpu.training.optimizers:Sgd"),
+    },
+)
+
+# Samplers and models under their class names at the root of the package. Where both have a class of one name (CML,
+# IRGAN), the model has it there.
+PUBLIC = {entry.class_name: entry.target for registry in (SAMPLERS, MODELS) for entry in registry.values()}
