@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from vitalrank.errors import DataError, SettingError
 from vitalrank.interactions.encoding import bad_times
+from vitalrank.interactions.frames import is_frame
 from vitalrank.interactions.log import Interactions
 
 
 def check_log(name: str, given: Any) -> None:
-    """Refuse what is no log: a path, a frame, a matrix, a tuple of parts.
+    """Reject what is no log, such as a path, a frame or a matrix, and say how to make one of it.
 
     Examples
     --------
     >>> check_log("train", "log.tsv")
     Traceback (most recent call last):
     ...
-    vitalrank.errors.SettingError: train is of type str; give a log, as vr.read or Interactions.from_arrays makes it.
+    vitalrank.errors.SettingError: train is of type str; give a log: vr.read(train).
     """
-    if not isinstance(given, Interactions):
-        kind = type(given).__name__
-        raise SettingError(f"{name} is of type {kind}; give a log, as vr.read or Interactions.from_arrays makes it.")
+    if isinstance(given, Interactions):
+        return
+    kind = type(given).__name__
+    if isinstance(given, str | PathLike):
+        raise SettingError(f"{name} is of type {kind}; give a log: vr.read({name}).")
+    if issparse(given):
+        raise SettingError(f"{name} is of type {kind}; give a log: vr.Interactions.from_csr({name}).")
+    if is_frame(given):
+        raise SettingError(f"{name} is of type {kind}; give a log: vr.Interactions.from_frame({name}).")
+    raise SettingError(f"{name} is of type {kind}; give a log, as vr.read or Interactions.from_arrays makes it.")
 
 
 def check_rows(indptr: NDArray[Any], items: NDArray[Any], n_users: int, n_items: int) -> None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import html
 import logging
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, sparray, spmatrix
 
-from vitalrank.errors import DataError, UnknownIdError
+from vitalrank._util.display import quoted
+from vitalrank.errors import DataError
 from vitalrank.interactions.encoding import Codes, Ids, as_times, encode
+from vitalrank.interactions.lookup import digest_of, positions_of
 from vitalrank.interactions.ordering import first_of_pairs, renumber, row_order, starts
-from vitalrank.interactions.splits import core_rows, held_out
-from vitalrank.interactions.stats import Statistics
+from vitalrank.interactions.splits import core_rows, held_out, rows_between
+from vitalrank.interactions.stats import Statistics, summary_line, to_html
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +94,30 @@ class Interactions:
         return cls.from_arrays(*columns_of(frame, user, item, time))
 
     @classmethod
+    def from_csr(
+        cls, matrix: sparray | spmatrix, user_ids: ArrayLike | None = None, item_ids: ArrayLike | None = None
+    ) -> Interactions:
+        """Take the nonzero entries of a SciPy sparse matrix of users by items; they have no times.
+
+        Parameters
+        ----------
+        matrix
+            Any sparse format. Rows and columns without an entry get no id of the log.
+        user_ids, item_ids
+            Original ids of the rows and the columns; None takes their numbers.
+
+        Examples
+        --------
+        >>> from scipy.sparse import coo_matrix
+        >>> log = Interactions.from_csr(coo_matrix([[0, 1, 1], [0, 0, 0], [1, 0, 0]]), item_ids=["a", "b", "c"])
+        >>> log, log.user_ids
+        (Interactions(2 users, 3 items, 3 rows), array([0, 2]))
+        """
+        from vitalrank.interactions.matrices import pairs_of
+
+        return cls.from_arrays(*pairs_of(matrix, user_ids, item_ids))
+
+    @classmethod
     def from_codes(
         cls, users: Codes, items: Codes, times: NDArray[Any] | None, user_ids: Ids, item_ids: Ids, skipped: int = 0
     ) -> Interactions:
@@ -118,17 +141,10 @@ class Interactions:
         return len(self.items)
 
     def __repr__(self) -> str:
-        notes = [f"{count:,} {name}" for name, count in (("repeats", self.repeats), ("skipped", self.skipped)) if count]
-        dropped = f"; dropped: {', '.join(notes)}" if notes else ""
-        counts = (_count(self.n_users, "user"), _count(self.n_items, "item"), _count(len(self), "row"))
-        return f"Interactions({', '.join(counts)}{dropped})"
+        return summary_line(self.n_users, self.n_items, len(self), repeats=self.repeats, skipped=self.skipped)
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(label)}</th><td>{html.escape(value)}</td></tr>"
-            for label, value in self.statistics.rows()
-        )
-        return f"<table><caption>{html.escape(repr(self))}</caption>{cells}</table>"
+        return to_html(repr(self), self.statistics)
 
     @property
     def n_users(self) -> int:
@@ -184,10 +200,7 @@ class Interactions:
     @cached_property
     def fingerprint(self) -> str:
         """Hex digest of ids and rows: equal logs have equal fingerprints, on any machine."""
-        digest = hashlib.blake2b(digest_size=16)
-        for array in (self.user_ids, self.item_ids, self.indptr, self.items, self.times):
-            digest.update(_bytes_of(array))
-        return digest.hexdigest()
+        return digest_of((self.user_ids, self.item_ids, self.indptr, self.items, self.times))
 
     def user_index(self, ids: ArrayLike) -> NDArray[np.int64]:
         """Internal numbers of original user ids.
@@ -197,11 +210,11 @@ class Interactions:
         >>> Interactions.from_arrays(["ann", "bob"], [7, 7]).user_index(["bob"])
         array([1])
         """
-        return _positions(self.user_ids, ids, "user")
+        return positions_of(self.user_ids, ids, "user")
 
     def item_index(self, ids: ArrayLike) -> NDArray[np.int64]:
         """Internal numbers of original item ids."""
-        return _positions(self.item_ids, ids, "item")
+        return positions_of(self.item_ids, ids, "item")
 
     def k_core(self, user: int = 0, item: int = 0) -> Interactions:
         """Drop users and items with too few rows, again and again until none is left; ids without rows go too.
@@ -253,7 +266,9 @@ class Interactions:
         degree = self.user_degree
         if not degree.all():
             lost = self.user_ids.tolist()[int(np.argmin(degree))]
-            raise DataError(f"User {lost!r} has no rows, so none for training; drop such users first: k_core(user=1).")
+            raise DataError(
+                f"User {quoted(lost)} has no rows, so none for training; drop such users first: k_core(user=1)."
+            )
         test, held = held_out(degree, fraction, valid)
         train_end, valid_end = self.indptr[1:] - test - held, self.indptr[1:] - test
         parts = [self._part(self.indptr[:-1], train_end)]
@@ -264,45 +279,6 @@ class Interactions:
 
     def _part(self, begin: NDArray[np.int64], end: NDArray[np.int64]) -> Interactions:
         """Rows ``begin[u]:end[u]`` of every user."""
-        indptr = starts(end - begin)
-        # +1 where a user's range begins, -1 where it ends: the running sum is the mask.
-        marks = np.zeros(len(self) + 1, np.int8)
-        np.add.at(marks, begin, 1)
-        np.add.at(marks, end, -1)
-        mask = np.cumsum(marks[:-1], dtype=np.int8).view(np.bool_)
+        indptr, mask = starts(end - begin), rows_between(begin, end, len(self))
         times = None if self.times is None else self.times[mask]
         return replace(self, indptr=indptr, items=self.items[mask], times=times)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _positions(ids: Ids, wanted: ArrayLike, side: str) -> NDArray[np.int64]:
-    """Where each wanted id lies among the sorted ids; ints never match strings."""
-    values = np.array(wanted, dtype=object, ndmin=1)
-    kind: tuple[type, ...] = (str,) if ids.dtype == object else (int, np.integer)
-    for value in values:
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise UnknownIdError(f"No {side} {value!r}: the {side} ids of this log are {kind[0].__name__}s.")
-    try:
-        values = values.astype(ids.dtype)
-    except OverflowError:
-        raise UnknownIdError(f"No {side} {max(values, key=abs)!r}: the {side} ids of this log fit 64 bits.") from None
-    positions = np.searchsorted(ids, values)
-    found = ids[np.minimum(positions, len(ids) - 1)] == values
-    if not found.all():
-        missing = values.tolist()[int(np.argmin(found))]
-        raise UnknownIdError(f"No {side} {missing!r} in this log of {len(ids):,} {side}s; give one of them.")
-    return positions
-
-
-def _bytes_of(array: NDArray[Any] | None) -> bytes:
-    """Type and content, the same on every machine."""
-    if array is None:
-        return b"none"
-    head = f"{array.dtype.str}{len(array)}".encode()
-    if array.dtype != object:
-        return head + np.ascontiguousarray(array).tobytes()
-    offsets, text = pa.array(array, pa.large_string()).buffers()[1:]
-    return b"".join([head, *(buffer.to_pybytes() for buffer in (offsets, text) if buffer is not None)])

@@ -46,3 +46,12 @@ def held_out(degree: Rows, fraction: float, valid: float | None) -> tuple[Rows, 
         return test, np.zeros_like(test)
     wanted = np.maximum(np.floor(rest * valid + 1e-9).astype(np.int64), 1)
     return test, np.minimum(wanted, rest - 1)
+
+
+def rows_between(begin: Rows, end: Rows, n_rows: int) -> NDArray[np.bool_]:
+    """Mask of the rows ``begin[u]:end[u]`` of every user."""  # (N,)
+    # +1 where a user's range begins, -1 where it ends: the running sum is the mask.
+    marks = np.zeros(n_rows + 1, np.int8)
+    np.add.at(marks, begin, 1)
+    np.add.at(marks, end, -1)
+    return np.cumsum(marks[:-1], dtype=np.int8).view(np.bool_)

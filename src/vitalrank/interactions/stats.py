@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -80,3 +81,29 @@ def gini(degree: NDArray[Any]) -> float:
         return 0.0
     n = len(degree)
     return float((2 * np.arange(1, n + 1) - n - 1) @ np.sort(degree) / (n * total))
+
+
+def summary_line(users: int, items: int, rows: int, **dropped: int) -> str:
+    """The ``repr`` of a log.
+
+    Examples
+    --------
+    >>> summary_line(1, 2, 3, repeats=0, skipped=4)
+    'Interactions(1 user, 2 items, 3 rows; dropped: 4 skipped)'
+    """
+    notes = ", ".join(f"{count:,} {name}" for name, count in dropped.items() if count)
+    counts = ", ".join((_count(users, "user"), _count(items, "item"), _count(rows, "row")))
+    return f"Interactions({counts}{'; dropped: ' if notes else ''}{notes})"
+
+
+def to_html(caption: str, statistics: Statistics) -> str:
+    """A table for notebooks."""
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(label)}</th><td>{html.escape(value)}</td></tr>"
+        for label, value in statistics.rows()
+    )
+    return f"<table><caption>{html.escape(caption)}</caption>{cells}</table>"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from vitalrank.errors import DataError, SettingError
+from scipy import sparse
+
+from vitalrank._util.display import printable, quoted
+from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.readers.collecting import Collector
+from vitalrank.readers.finding import find_files
+from vitalrank.readers.lines import Wanted
 from vitalrank.readers.parquet import read_parquet
 from vitalrank.readers.sources import PARQUET, TextSource, as_file, magic
 from vitalrank.readers.text import read_text
@@ -15,10 +22,11 @@ from vitalrank.readers.text import read_text
 __all__ = ["read"]
 
 Column = str | int | None
+Source = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 def read(
-    path: str | PathLike[str],
+    path: Source | Any,
     *,
     user: Column = None,
     item: Column = None,
@@ -27,16 +35,19 @@ def read(
     header: bool | None = None,
     on_bad: str = "raise",
 ) -> Interactions:
-    """Read a log of interactions from a file.
+    """Read a log of interactions from files, a data frame or a sparse matrix.
 
     CSV and TSV with or without header, RecBole ``.inter``, MovieLens ``u.data``, ``ratings.dat`` and ``ratings.csv``,
     Amazon ratings and reviews, Yelp and Steam reviews, JSON lines and Parquet; text may be packed with gzip or zstd.
-    The file is streamed: memory holds the numbered columns and the ids, never the text.
+    Files are streamed: memory holds the encoded columns and the ids, never the text.
 
     Parameters
     ----------
     path
-        The file, or a pipe, whose text is copied to a temporary file first.
+        A file; a pipe, whose content is copied to a temporary file first; a folder or a glob pattern, whose files are
+        read in the order of their names; or several paths, read in the order given. Files read together have one
+        format. A data frame is taken as by `Interactions.from_frame`, a SciPy sparse matrix or array as by
+        `Interactions.from_csr`.
     user, item, time
         Column names (or positions from 0, in a file without header); None looks for well-known names.
         ``time=False`` ignores times, so that a user's rows keep the order of the file.
@@ -51,23 +62,55 @@ def read(
     Examples
     --------
     >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "log.csv"
-    >>> _ = path.write_text("user,item,time\\nann,7,20\\nbob,7,5\\nann,9,10\\n")
-    >>> read(path)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "may.csv").write_text("user,item,time\\nann,7,20\\nbob,7,5\\nann,9,10\\n")
+    >>> read(folder / "may.csv")
     Interactions(2 users, 2 items, 3 rows)
+    >>> _ = (folder / "june.csv").write_text("user,item,time\\neve,7,40\\n")
+    >>> read(folder)
+    Interactions(3 users, 2 items, 4 rows)
     """
     if on_bad not in ("raise", "skip"):
-        raise SettingError(f"on_bad={on_bad!r}: give 'raise' or 'skip'.")
-    name = str(path)
-    collector = Collector(name, skip=on_bad == "skip")
-    with as_file(Path(path)) as file:
+        raise SettingError(f"on_bad={quoted(on_bad)}: give 'raise' or 'skip'.")
+    if not isinstance(path, str | PathLike | list | tuple):
+        return _from_memory(path, (user, item, time), file_options=(sep, header))
+    _check_separator(sep)
+    collector = Collector(skip=on_bad == "skip")
+    for file in find_files(path):
+        _read_file(file, (user, item, time), sep, header, collector)
+    return collector.finish(printable(path, 200))
+
+
+def _read_file(path: Path, wanted: Wanted, sep: str | None, header: bool | None, collector: Collector) -> None:
+    collector.open(path)
+    with as_file(path) as file:
         if magic(file) == PARQUET:
             if sep is not None or header is not None:
-                raise SettingError(f"{name}: sep= and header= mean nothing for Parquet; leave them out.")
-            read_parquet(file, (user, item, time), collector)
+                raise SettingError(f"{collector.source}: sep= and header= mean nothing for Parquet; leave them out.")
+            read_parquet(file, wanted, collector)
         else:
-            with TextSource(file, name=name) as source:
-                read_text(source, (user, item, time), sep, header, collector)
-    if not collector.rows:
-        raise DataError(f"{name}: no rows" + (f", {collector.skipped:,} lines skipped." if collector.skipped else "."))
-    return collector.finish()
+            with TextSource(file, name=str(path)) as source:
+                read_text(source, wanted, sep, header, collector)
+
+
+def _from_memory(data: Any, wanted: Wanted, file_options: tuple[str | None, bool | None]) -> Interactions:
+    if isinstance(data, Interactions):
+        return data
+    if any(option is not None for option in file_options):
+        raise SettingError("sep= and header= are for files; leave them out.")
+    if isinstance(data, sparse.sparray | sparse.spmatrix):
+        if any(column is not None for column in wanted):
+            raise SettingError("user=, item= and time= name columns, which a sparse matrix has not; leave them out.")
+        return Interactions.from_csr(data)
+    return Interactions.from_frame(data, *wanted)
+
+
+def _check_separator(sep: str | None) -> None:
+    if sep is None:
+        return
+    try:
+        is_good = bool(sep.encode()) and not set(sep) & set('\n\r"\0')
+    except (UnicodeEncodeError, AttributeError):
+        is_good = False
+    if not is_good:
+        raise SettingError(f"sep={quoted(sep)}: give one or more characters of UTF-8 text, no quote or line end.")

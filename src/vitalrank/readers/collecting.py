@@ -1,4 +1,4 @@
-"""Columns as they grow: ids numbered batch by batch, times as numbers, bad lines raised or counted."""
+"""Columns as they grow: ids encoded batch by batch, times as numbers, bad lines raised or counted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vitalrank._util.display import printable
 from vitalrank.errors import DataError
 from vitalrank.interactions import Interactions
-from vitalrank.readers.ids import Batch, IdColumn
-from vitalrank.readers.lines import Row
+from vitalrank.readers.ids import LONGEST_ID, Batch, IdColumn
+from vitalrank.readers.lines import ROLES, Layout, Row
 from vitalrank.readers.times import TimeReader
 
 logger = logging.getLogger(__name__)
@@ -21,36 +22,55 @@ NAMED_IN_LOG = 5
 
 
 class Collector:
-    """Takes batches in file order and ends as a log."""
+    """Takes batches in file order, of one file or several, and builds a log of them."""
 
-    def __init__(self, source: str, skip: bool) -> None:
-        self.source = source
+    def __init__(self, skip: bool) -> None:
+        self.source = ""  # the present file, for messages
         self.skip = skip
         self.skipped = 0
         self.rows = 0
-        self.time_reader = TimeReader()
+        self.layout: Layout | None = None
+        self._first = ""
+        self._time_reader = TimeReader()
         self._users, self._items = IdColumn(), IdColumn()
         self._times: list[NDArray[Any]] = []
 
-    def add(self, table: pa.Table, text_ids: bool = False) -> None:
-        """Append columns user, item and perhaps time; `Suspect`, and nothing appended, when any value is in doubt."""
+    @property
+    def _untyped(self) -> bool:
+        return self.layout is not None and self.layout.user_type == "untyped"
+
+    def open(self, source: object) -> None:
+        """Name the file that the next batches come from."""
+        self.source = printable(source)
+
+    def expect(self, layout: Layout) -> None:
+        """Hold every file to the format and the types of the first one."""
+        if self.layout is None:
+            self.layout, self._first = layout, self.source
+        elif layout != self.layout:
+            one, other = next((a, b) for a, b in zip(_words(layout), _words(self.layout), strict=True) if a != b)
+            raise DataError(
+                f"{self.source} has {one} and {self._first} has {other}; read files of one format together."
+            )
+
+    def add(self, table: pa.Table) -> None:
+        """Append columns user, item and perhaps time; `SlowPathNeeded`, and nothing appended, when in doubt."""
         if not table.num_rows:  # a block of blank lines
             return
-        users = self._users.prepared(table["user"].combine_chunks(), text_ids)
-        items = self._items.prepared(table["item"].combine_chunks(), text_ids)
-        times = self.time_reader.column(table["time"].combine_chunks()) if "time" in table.column_names else None
+        users = self._users.prepare(table["user"].combine_chunks(), self._untyped)
+        items = self._items.prepare(table["item"].combine_chunks(), self._untyped)
+        times = self._time_reader.column(table["time"].combine_chunks()) if "time" in table.column_names else None
         self._append(users, items, times)
 
-    def add_rows(self, rows: Iterable[Row], timed: bool, text_ids: bool = False, place: str = "line") -> None:
+    def add_rows(self, rows: Iterable[Row], place: str = "line") -> None:
         """Append rows one by one; those with a problem go to `bad`."""
+        has_time = self.layout is not None and self.layout.has_time
         good: list[tuple[Any, Any, Any]] = []
         for row in rows:
-            problem, time = row.problem, None
-            for side, value in (("user", row.user), ("item", row.item)):
-                problem = problem or (f"no {side}" if value is None or value == "" else None)
-            if timed and not problem:
+            problem, time = row.problem or _id_problem(row), None
+            if has_time and not problem:
                 try:
-                    time = self.time_reader.single(row.time)
+                    time = self._time_reader.single(row.time)
                 except ValueError as error:
                     problem = str(error)
             if problem:
@@ -60,9 +80,9 @@ class Collector:
         if good:
             users, items, times = zip(*good, strict=True)
             self._append(
-                self._users.prepared(pa.array(users), text_ids),
-                self._items.prepared(pa.array(items), text_ids),
-                np.array(times) if timed else None,
+                self._users.prepare(pa.array(users), self._untyped),
+                self._items.prepare(pa.array(items), self._untyped),
+                np.array(times) if has_time else None,
             )
 
     def _append(self, users: Batch, items: Batch, times: NDArray[Any] | None) -> None:
@@ -73,7 +93,7 @@ class Collector:
         self.rows += len(users)
 
     def bad(self, place: str, reason: str) -> None:
-        """A line that cannot be used: the end, or one more skipped."""
+        """An unusable line: an error, or one more skipped."""
         message = f"{self.source}, {place}: {reason}"
         if not self.skip:
             raise DataError(f"{message}; mend it, or leave such lines out with on_bad='skip'.")
@@ -81,13 +101,30 @@ class Collector:
         if self.skipped <= NAMED_IN_LOG:
             logger.warning("skipped %s", message)
 
-    def finish(self) -> Interactions:
+    def finish(self, source: str) -> Interactions:
+        """The log of all rows."""
+        if not self.rows:
+            raise DataError(f"{source}: no rows" + (f", {self.skipped:,} lines skipped." if self.skipped else "."))
         if self.skipped:
-            logger.warning("%s: %d unreadable lines skipped, %d rows read", self.source, self.skipped, self.rows)
-        # Parsing is over: what the allocator still holds for it goes back before the rows are sorted.
+            logger.warning("%s: %d unreadable lines skipped, %d rows read", source, self.skipped, self.rows)
+        # Parsing is over: free what the allocator still holds for it before the rows are sorted.
         pa.default_memory_pool().release_unused()
         user_ids, users = self._users.finish()
         item_ids, items = self._items.finish()
         times = np.concatenate(self._times) if self._times else None
         self._times = []
         return Interactions.from_codes(users, items, times, user_ids, item_ids, self.skipped)
+
+
+def _words(layout: Layout) -> tuple[str, ...]:
+    time = "a time column" if layout.has_time else "no time column"
+    return layout.format, time, f"users of type {layout.user_type}", f"items of type {layout.item_type}"
+
+
+def _id_problem(row: Row) -> str | None:
+    for role, value in zip(ROLES, (row.user, row.item), strict=False):
+        if value is None or value == "":
+            return f"no {role}"
+        if isinstance(value, str) and len(value.encode(errors="replace")) > LONGEST_ID:
+            return f"the {role} has {len(value):,} characters; an id may take {LONGEST_ID:,} bytes"
+    return None

@@ -6,17 +6,17 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from vitalrank.readers.columns import Columns
-from vitalrank.readers.lines import Block, Row, Suspect
+from vitalrank.readers.lines import ROLES, Block, Layout, Row, SlowPathNeeded
 
 ONE_BYTE = "\x1f"  # stands in for a separator of several bytes
 PARSE_BYTES = 1 << 22
-ROLES = ["user", "item", "time"]
+_RETRIES = 20  # lines that failed records may take, as a multiple of the lines of a block
 
 
 @dataclass(frozen=True)
@@ -24,46 +24,50 @@ class Delimited:
     """Lines of fields between separators."""
 
     separator: str
-    names: tuple[str, ...]  # unique, one per column
-    columns: Columns
-    text_ids: bool = True
+    width: int
+    places: tuple[int, ...]  # of user, item and perhaps time
 
     @property
-    def timed(self) -> bool:
-        return self.columns.time is not None
+    def layout(self) -> Layout:
+        return Layout("delimited text", len(self.places) == 3)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """Names for Arrow; those of a header may occur twice, or be no UTF-8."""
+        return list(map(str, range(self.width)))
 
     def fast(self, data: bytes) -> pa.Table:
-        quoted = b'"' in data
-        if quoted and np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')) % 2:
-            raise Suspect  # Arrow takes all that follows a quote that is never closed for one value
-        types = {name: pa.string() for name in self.columns if name}
+        has_quotes = b'"' in data
+        if has_quotes and np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')) % 2:
+            raise SlowPathNeeded  # Arrow takes all that follows a quote that is never closed for one value
+        types = {self._names[place]: pa.string() for place in self.places}
         data = _one_byte(data, self.separator)
         table = pacsv.read_csv(
             pa.py_buffer(data),
-            read_options=pacsv.ReadOptions(column_names=self.names, block_size=PARSE_BYTES),
+            read_options=pacsv.ReadOptions(column_names=self._names, block_size=PARSE_BYTES),
             parse_options=pacsv.ParseOptions(
-                delimiter=_letter(self.separator), newlines_in_values=quoted, ignore_empty_lines=True
+                delimiter=_letter(self.separator), newlines_in_values=has_quotes, ignore_empty_lines=True
             ),
             convert_options=pacsv.ConvertOptions(include_columns=list(types), column_types=types),
         )
-        if quoted and (any(map(_has_newline, table.columns)) or _swallows(data, table.num_rows, self.separator)):
-            raise Suspect
-        return table.rename_columns(ROLES[: len(types)])
+        if has_quotes and (any(map(_has_newline, table.columns)) or _swallows(data, table.num_rows, self.separator)):
+            raise SlowPathNeeded
+        return table.rename_columns(list(ROLES[: len(types)]))
 
-    def careful(self, block: Block) -> Iterator[Row]:
+    def slow(self, block: Block) -> Iterator[Row]:
         for line, fields, problem in split_lines(block, self.separator, self._problem):
             yield Row(line, problem=problem) if problem else Row(line, *self._values(fields))
 
-    def _values(self, fields: Sequence[str]) -> list[str | None]:
-        """User, item and time."""
-        return [fields[self.names.index(name)] if name else None for name in self.columns]
+    def _values(self, fields: Sequence[str]) -> list[str]:
+        """User, item and perhaps time."""
+        return [fields[place] for place in self.places]
 
     def _problem(self, fields: Sequence[str]) -> str | None:
-        if len(fields) != len(self.names):
-            return f"{len(fields)} columns instead of {len(self.names)}"
+        if len(fields) != self.width:
+            return f"{len(fields)} columns instead of {self.width}"
         values = self._values(fields)
-        for role, value in zip(ROLES, values, strict=True):
-            if "\n" in (value or ""):
+        for role, value in zip(ROLES, values, strict=False):
+            if "\n" in value:
                 return f"the {role} goes on over the end of the line"
         return _not_utf8(values)
 
@@ -94,12 +98,12 @@ def _swallows(data: bytes, rows: int, separator: str) -> bool:
     return not np.isin(after, [ord(letter) for letter in (_letter(separator), "\r", "\n", '"')]).all()
 
 
-def _not_utf8(values: Sequence[str | None]) -> str | None:
+def _not_utf8(values: Sequence[str]) -> str | None:
     for value in values:
         try:
-            (value or "").encode()
+            value.encode()
         except UnicodeEncodeError as error:
-            return f"byte 0x{ord((value or '')[error.start]) - 0xDC00:02x} is not UTF-8 text"
+            return f"byte 0x{ord(value[error.start]) - 0xDC00:02x} is not UTF-8 text"
     return None
 
 
@@ -109,26 +113,30 @@ def split_lines(
     """Line number, fields and problem of every line that is not blank; bytes that are not UTF-8 become surrogates.
 
     A stray quote takes the lines that follow into its field. So with ``find_problem``, which judges fields, reading
-    goes on at the line after the first of a bad record.
+    goes on at the line after the first of a bad record. Where that happens so often that the time would grow with the
+    square of the size, records of several lines are no longer tried.
     """
     text = _one_byte(block.data, separator).decode("utf-8", "surrogateescape")
     lines = _Lines(re.split(r"(?<=\n)", text))
     reader = csv.reader(lines, delimiter=_letter(separator))
+    retries = _RETRIES * len(lines)
     while True:
         first, problem = lines.place, None
+        lines.end = len(lines) if retries > 0 else min(first + 1, len(lines))
         try:
             fields = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             fields, problem = [], str(error)
-        if lines.ended:
+        if lines.exhausted:
             problem = "a quote is opened and never closed"
         elif lines.place > first + 1 and (problem or not _is_strict(lines.since(first), _letter(separator))):
             problem = "a quote goes on over the end of the line"
         elif fields and find_problem is not None:
             problem = find_problem(fields)
         if problem and find_problem is not None:
+            retries -= lines.place - first - 1
             lines.go_to(first + 1)
         if fields or problem:
             yield block.line + first, fields, problem
@@ -143,15 +151,19 @@ def _is_strict(lines: list[str], letter: str) -> bool:
 
 
 class _Lines:
-    """Lines one by one, from any place."""
+    """An iterator over lines that can be moved, and that may end early."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
         self.place = 0
-        self.ended = False  # whether one more was asked for than there are
+        self.end = len(lines)
+        self.exhausted = False  # whether one more was asked for than there are
+
+    def __len__(self) -> int:
+        return len(self._lines)
 
     def go_to(self, place: int) -> None:
-        self.place, self.ended = place, False
+        self.place, self.exhausted = place, False
 
     def since(self, place: int) -> list[str]:
         return self._lines[place : self.place]
@@ -160,8 +172,8 @@ class _Lines:
         return self
 
     def __next__(self) -> str:
-        if self.place == len(self._lines):
-            self.ended = True
+        if self.place >= self.end:
+            self.exhausted = True
             raise StopIteration
         self.place += 1
         return self._lines[self.place - 1]

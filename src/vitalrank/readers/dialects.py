@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from vitalrank._util.display import listed, quoted
 from vitalrank.errors import DataError
-from vitalrank.readers.columns import WELL_KNOWN, Columns, is_known, plain, recognise
+from vitalrank.interactions.columns import WELL_KNOWN, is_known, normalized, recognise
+from vitalrank.interactions.unrecognised_time import all_times, ask_about_time
 from vitalrank.readers.delimited import Delimited, split_lines
 from vitalrank.readers.lines import Block, Wanted
-from vitalrank.readers.unrecognised_time import all_times, ask_about_time
 
 SEPARATORS = ("::", "\t", ",", ";", "|", " ")
 SAMPLE_LINES = 50
@@ -23,18 +24,19 @@ def find_dialect(
     separator = sep or _separator(sample, source)
     lines = _split(sample, separator)
     if not lines:
-        raise DataError(f"{source}, line {block.line}: cannot be split at {separator!r}; say sep=... (--sep).")
+        raise DataError(f"{source}, line {block.line}: cannot be split at {quoted(separator)}; say sep=... (--sep).")
     first = [field.strip() for field in lines[0]]
     lines = [fields for fields in lines if len(fields) == len(first)]
     if header is None:
         header = _has_header(first, lines[1:], wanted, source)
     if not header:
-        return Delimited(separator, _numbered(len(first)), _by_position(wanted, lines, source)), block
+        return Delimited(separator, len(first), _by_position(wanted, lines, source)), block
     user, item, time = (_name_at(first, column, source) for column in wanted)
     below = dict(zip(first, zip(*lines[1:], strict=True), strict=False))  # nothing where there is no other line
     columns = recognise(first, user, item, time, source, lambda name: below.get(name, ()))  # type: ignore[arg-type]
+    places = tuple(first.index(name) for name in columns if name)
     end = block.data.find(b"\n") + 1 or len(block.data)
-    return Delimited(separator, _unique(first), columns), Block(block.data[end:], block.line + 1)
+    return Delimited(separator, len(first), places), Block(block.data[end:], block.line + 1)
 
 
 def _head(data: bytes) -> bytes:
@@ -75,13 +77,13 @@ def _has_header(first: Fields, others: list[Fields], wanted: Wanted, source: str
         sure = any(_is_value(field) for fields in others for field in fields)
     if sure:
         return True
-    said = "Say header=True (--header) or header=False (--no-header)"
-    raise DataError(f"{source}: is the first line ({', '.join(first)}) a header? {said}.")
+    advice = "Say header=True (--header) or header=False (--no-header)"
+    raise DataError(f"{source}: is the first line ({listed(first)}) a header? {advice}.")
 
 
 def _names_a_role(first: Fields, wanted: Wanted) -> bool:
     roles = {wanted[0]: "user", wanted[1]: "item"}
-    return any(plain(field) in WELL_KNOWN[roles.get(place, "time")] for place, field in enumerate(first))
+    return any(normalized(field) in WELL_KNOWN[roles.get(place, "time")] for place, field in enumerate(first))
 
 
 def _heads_numbers(others: list[Fields], wanted: Wanted) -> bool:
@@ -111,12 +113,12 @@ def _place(column: int, width: int, source: str) -> int:
     return column
 
 
-def _by_position(wanted: Wanted, lines: list[Fields], source: str) -> Columns:
-    """Columns of a file without header: those given, else user, item, perhaps a rating, and time last."""
+def _by_position(wanted: Wanted, lines: list[Fields], source: str) -> tuple[int, ...]:
+    """Positions in a file without header: those given, else user, item, perhaps a rating, and time last."""
     width = len(lines[0])
     for column in wanted:
         if isinstance(column, str):
-            raise DataError(f"{source}: no header, so no column {column!r}; give positions from 0.")
+            raise DataError(f"{source}: no header, so no column {quoted(column)}; give positions from 0.")
     user, item, time = wanted
     if user is None and item is None and 2 <= width <= 4:
         user, item = 0, 1
@@ -124,27 +126,18 @@ def _by_position(wanted: Wanted, lines: list[Fields], source: str) -> Columns:
     if user is None or item is None:
         raise DataError(f"{source}: {width} columns without header; say user= and item= as positions from 0.")
     roles = [user, item] if time is None or time is False else [user, item, time]
-    places = [_numbered(width)[_place(int(role), width, source)] for role in roles]
+    places = tuple(_place(int(role), width, source) for role in roles)
     if len(set(places)) < len(places):
         raise DataError(f"{source}: one column has two roles; give different positions.")
     if time is None:
-        others = [place for place in range(width) if place not in roles]
-        ask_about_time(others, lambda place: [fields[place] for fields in lines], source)
-    return Columns(places[0], places[1], places[2] if len(places) > 2 else None)
+        others = [place for place in range(width) if place not in places]
+        ask_about_time(others, lambda place: (fields[place] for fields in lines), source)
+    return places
 
 
 def _last_if_time(lines: list[Fields], source: str) -> int:
     last = len(lines[0]) - 1
     if not all_times(fields[last] for fields in lines):
-        said = f"say time={last} (--time {last}) or time=False (--no-time)"
-        raise DataError(f"{source}: no header, and the last column may be no time; {said}.")
+        advice = f"say time={last} (--time {last}) or time=False (--no-time)"
+        raise DataError(f"{source}: no header, and the last column may be no time; {advice}.")
     return last
-
-
-def _numbered(width: int) -> tuple[str, ...]:
-    return tuple(map(str, range(width)))
-
-
-def _unique(names: Fields) -> tuple[str, ...]:
-    """Second uses of a name get their position added; the columns of the log occur only once."""
-    return tuple(name if name not in names[:place] else f"{name}\x1f{place}" for place, name in enumerate(names))

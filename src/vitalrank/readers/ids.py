@@ -1,4 +1,4 @@
-"""One side's ids as they are read: whole numbers while they are whole numbers, else strings numbered as they come."""
+"""The ids of one side as they are read: integers while all are integers, else dictionary-encoded strings."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vitalrank.interactions.encoding import Codes, Ids, encode_ints, numbers_of, sort_dictionary
-from vitalrank.readers.lines import Suspect
+from vitalrank.readers.lines import SlowPathNeeded
 
+LONGEST_ID = 1 << 16  # bytes
 MERGE_FROM = 1 << 18
 Ints: TypeAlias = NDArray[np.integer[Any]]
-Batch: TypeAlias = Any  # Ints, or a pyarrow.DictionaryArray
+Batch: TypeAlias = Ints | pa.DictionaryArray
 
 
 class IdColumn:
@@ -25,19 +26,21 @@ class IdColumn:
         self._ints: list[Ints] = []
         self._texts: list[pa.DictionaryArray] = []
 
-    def prepared(self, column: pa.Array, untyped: bool) -> Batch:
-        """The batch as it will be kept; `Suspect` when an id is missing."""
+    def prepare(self, column: pa.Array, untyped: bool) -> Batch:
+        """The batch as it will be stored; `SlowPathNeeded` when an id is missing, too long or not UTF-8."""
         if column.null_count:
-            raise Suspect
+            raise SlowPathNeeded
         if pa.types.is_integer(column.type):
             return _narrow(numbers_of(column))
-        ints = _as_ints(column) if untyped and not self._texts else None
-        if ints is not None:
-            return _narrow(ints)
-        _meet_pandas()
-        encoded = column.dictionary_encode()
-        if pc.min(pc.binary_length(encoded.dictionary)).as_py() == 0:
-            raise Suspect
+        if pa.types.is_dictionary(column.type):
+            encoded = _compact(column)
+        else:
+            ints = _as_ints(column) if untyped and not self._texts else None
+            if ints is not None:
+                return _narrow(ints)
+            _import_pandas()
+            encoded = column.dictionary_encode()
+        _check_texts(encoded.dictionary)
         return encoded
 
     def append(self, batch: Batch) -> None:
@@ -53,14 +56,14 @@ class IdColumn:
             self._texts = [self._merged()]
 
     def _as_texts(self) -> pa.DictionaryArray:
-        """The numbers read so far, as the strings they were."""
+        """The integers read so far, as the strings they were."""
         ids, codes = encode_ints(np.concatenate(self._ints))
         self._ints = []
         return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(ids).cast(pa.string()))
 
     def _merged(self) -> pa.DictionaryArray:
         merged = pa.chunked_array(self._texts).unify_dictionaries()
-        codes = np.concatenate([chunk.indices.to_numpy() for chunk in merged.chunks])
+        codes = np.concatenate([numbers_of(chunk.indices) for chunk in merged.chunks])
         return pa.DictionaryArray.from_arrays(pa.array(codes), merged.chunk(0).dictionary)
 
     def finish(self) -> tuple[Ids, Codes]:
@@ -74,8 +77,30 @@ class IdColumn:
         return sort_dictionary(merged)
 
 
-def _meet_pandas() -> None:
-    """Arrow imports pandas where it first makes strings of Python, and would swallow a Ctrl-C; here nobody does."""
+def _compact(encoded: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same with every value of the dictionary in use and none twice, which files do not promise."""
+    codes, values = numbers_of(encoded.indices), encoded.dictionary
+    used = np.zeros(len(values), np.bool_)
+    used[codes] = True
+    again = values.filter(pa.array(used)).dictionary_encode()
+    if again.null_count:  # a null within the dictionary
+        raise SlowPathNeeded
+    rank = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    return pa.DictionaryArray.from_arrays(pa.array(numbers_of(again.indices)[rank[codes]]), again.dictionary)
+
+
+def _check_texts(texts: pa.Array) -> None:
+    try:
+        texts.validate(full=True)  # not every parser checks UTF-8
+    except pa.ArrowInvalid:
+        raise SlowPathNeeded from None
+    lengths = pc.min_max(pc.binary_length(texts)).as_py()
+    if lengths["min"] == 0 or lengths["max"] > LONGEST_ID:
+        raise SlowPathNeeded
+
+
+def _import_pandas() -> None:
+    """Arrow imports pandas where it first makes Python strings, and would swallow a Ctrl-C meanwhile; this does not."""
     with contextlib.suppress(ImportError):
         import pandas  # noqa: F401
 
@@ -85,7 +110,7 @@ def _narrow(ints: Ints) -> Ints:
 
 
 def _as_ints(texts: pa.Array) -> Ints | None:
-    """The same ids as ints, unless any is written in another way than ints are: ``007`` and ``0xFF`` stay strings."""
+    """The same ids as integers, unless any is written in another way than integers are: ``007`` and ``0xFF``."""
     try:
         column = texts.cast(pa.int64())
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""What every text format provides: a fast parser for whole blocks, a careful one for the lines in doubt."""
+"""What every text format provides: a fast parser for whole blocks, a slow one that explains single lines."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-Wanted = tuple[str | int | None, str | int | None, str | int | bool | None]
+Wanted = tuple[str | int | None, str | int | None, str | int | bool | None]  # user, item, time as the caller named them
+ROLES = ("user", "item", "time")
 
 
-class Suspect(Exception):  # noqa: N818 - a signal, not a failure
-    """Something in a block is not as expected; the careful parser will find out what."""
+class SlowPathNeeded(Exception):  # noqa: N818 - control flow, not a failure
+    """Something in a block is not as expected; the slow parser finds out what."""
 
 
 class Block(NamedTuple):
@@ -22,7 +23,7 @@ class Block(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line as the careful parser sees it: its values, or what is wrong with it."""
+    """One line as the slow parser sees it: its values, or what is wrong with it."""
 
     line: int
     user: Any = None
@@ -31,19 +32,24 @@ class Row(NamedTuple):
     problem: str | None = None
 
 
+class Layout(NamedTuple):
+    """What the files of one log must have in common."""
+
+    format: str
+    has_time: bool
+    user_type: str = "untyped"
+    item_type: str = "untyped"
+
+
 class Parser(Protocol):
     """One text format, its columns known."""
 
     @property
-    def timed(self) -> bool:
-        """Whether there is a time column."""
-
-    @property
-    def text_ids(self) -> bool:
-        """Whether ids carry no type, so that whole numbers among them are found out at the end."""
+    def layout(self) -> Layout:
+        """Format, and types of the columns; ids are untyped where only their text says whether they are integers."""
 
     def fast(self, data: bytes) -> pa.Table | None:
-        """Columns user, item and perhaps time; ArrowInvalid when in doubt, None when the format has no fast way."""
+        """Columns user, item and perhaps time; ArrowInvalid when in doubt, None when the format has no fast path."""
 
-    def careful(self, block: Block) -> Iterator[Row]:
+    def slow(self, block: Block) -> Iterator[Row]:
         """The lines of a block, one by one."""

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from vitalrank._util.display import first_line, quoted
 from vitalrank.errors import DataError
+from vitalrank.interactions.columns import Columns, recognise
+from vitalrank.interactions.unrecognised_time import SAMPLE, first_values
 from vitalrank.readers.collecting import Collector
-from vitalrank.readers.columns import recognise
-from vitalrank.readers.lines import Row, Suspect, Wanted
-from vitalrank.readers.unrecognised_time import SAMPLE, first_values
+from vitalrank.readers.lines import ROLES, Layout, Row, SlowPathNeeded, Wanted
 
 BATCH_ROWS = 1 << 18
-ROLES = ["user", "item", "time"]
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
+_TARGETS = (
+    (pa.types.is_integer, pa.int64()),
+    (pa.types.is_floating, pa.float64()),
+    (pa.types.is_temporal, pa.timestamp("us")),
+    *((belongs, pa.string()) for belongs in _TEXT),
+)
 
 
 def read_parquet(path: Path, wanted: Wanted, collector: Collector) -> None:
@@ -24,61 +33,69 @@ def read_parquet(path: Path, wanted: Wanted, collector: Collector) -> None:
     if any(isinstance(column, int) and not isinstance(column, bool) for column in wanted):
         raise DataError(f"{collector.source}: Parquet columns have names; give them and no positions.")
     try:
-        file = pq.ParquetFile(path)
-        names = file.schema_arrow.names
-        columns = recognise(names, *wanted, collector.source, lambda name: _first(file, name))  # type: ignore[arg-type]
-        row = 0
-        for batch in file.iter_batches(BATCH_ROWS, columns=[name for name in columns if name]):
-            arrays = [_plain(batch[name], f"{collector.source}, column {name!r}") for name in columns if name]
-            _add(pa.table(arrays, ROLES[: len(arrays)]), row, collector)
-            row += batch.num_rows
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{collector.source}: damaged Parquet file ({reason}); fetch or write it again.") from error
+        with pa.OSFile(os.fsencode(path)) as raw:
+            _read(raw, wanted, collector)
+    except (pa.ArrowException, UnicodeError, OSError) as error:
+        raise DataError(f"{collector.source}: damaged Parquet file ({first_line(error)}); write it again.") from error
+
+
+def _read(raw: pa.NativeFile, wanted: Wanted, collector: Collector) -> None:
+    file = pq.ParquetFile(raw)
+    schema = file.schema_arrow
+    columns = recognise(schema.names, *wanted, collector.source, lambda name: _first(file, name))  # type: ignore[arg-type]
+    # Strings stay dictionary-encoded: a short file may repeat a long one a million times.
+    texts = [name for name in columns if name and any(belongs(schema.field(name).type) for belongs in _TEXT)]
+    file = pq.ParquetFile(raw, read_dictionary=texts)
+    row = 0
+    for batch in file.iter_batches(BATCH_ROWS, columns=[name for name in columns if name]):
+        table = _table(batch, columns, collector.source)
+        collector.expect(_layout(table, collector.source))
+        try:
+            collector.add(table)
+        except SlowPathNeeded:
+            collector.add_rows(_rows(table, row), place="row")
+        row += batch.num_rows
 
 
 def _first(file: pq.ParquetFile, name: str) -> list[Any]:
     return next((first_values(batch[name]) for batch in file.iter_batches(SAMPLE, columns=[name])), [])
 
 
+def _table(batch: pa.RecordBatch, columns: Columns, source: str) -> pa.Table:
+    arrays = [_plain(batch[name], f"{source}, column {quoted(name)}") for name in columns if name]
+    return pa.table(arrays, list(ROLES[: len(arrays)]))
+
+
 def _plain(column: pa.Array, where: str) -> pa.Array:
-    """Ids as int64 or string, times as numbers, stamps or strings."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    for belongs, target in _TARGETS:
-        if belongs(kind):
-            return _cast(column, target, where)
-    raise DataError(f"{where} is of type {kind}; ids are ints or strings, times numbers or dates.")
-
-
-def _cast(column: pa.Array, target: pa.DataType, where: str) -> pa.Array:
+    """Ids as int64 or strings, times as numbers, timestamps or strings; strings dictionary-encoded."""
+    is_encoded = pa.types.is_dictionary(column.type)
+    kind = column.type.value_type if is_encoded else column.type
+    target = next((target for belongs, target in _TARGETS if belongs(kind)), None)
+    if target is None:
+        raise DataError(f"{where} is of type {quoted(str(kind))}; ids are ints or strings, times numbers or dates.")
     try:
-        return column.cast(target, safe=not pa.types.is_temporal(target))  # moments lose what is below a microsecond
-    except pa.ArrowInvalid as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{where} cannot be read as {target} ({reason}); write it as such.") from error
+        if target == pa.string():
+            encoded = column if is_encoded else column.dictionary_encode()
+            return pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(target))
+        # What is below a microsecond is dropped; what is beyond its range is an error.
+        return pc.cast(column, options=pc.CastOptions(target_type=target, allow_time_truncate=True))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError(f"{where} cannot be read as {target} ({first_line(error)}); write it as such.") from error
 
 
-_TARGETS = (
-    (pa.types.is_integer, pa.int64()),
-    (pa.types.is_floating, pa.float64()),
-    (pa.types.is_string, pa.string()),
-    (pa.types.is_large_string, pa.string()),
-    (pa.types.is_string_view, pa.string()),
-    (pa.types.is_binary, pa.string()),
-    (pa.types.is_temporal, pa.timestamp("us")),
-)
-
-
-def _add(table: pa.Table, row: int, collector: Collector) -> None:
-    for role in ("user", "item"):
-        if table[role].type not in (pa.int64(), pa.string()):
-            raise DataError(f"{collector.source}: {role} ids of type {table[role].type}; give ints or strings.")
-    try:
-        collector.add(table)
-    except Suspect:
-        collector.add_rows(_rows(table, row), timed="time" in table.column_names, place="row")
+def _layout(table: pa.Table, source: str) -> Layout:
+    types = []
+    for role in ROLES[:2]:
+        kind = table[role].type
+        if kind != pa.int64() and not pa.types.is_dictionary(kind):
+            raise DataError(f"{source}: {role} ids of type {kind}; give ints or strings.")
+        types.append("int" if kind == pa.int64() else "string")
+    return Layout("Parquet", "time" in table.column_names, *types)
 
 
 def _rows(table: pa.Table, row: int) -> Iterator[Row]:
-    for place, values in enumerate(zip(*(column.to_pylist() for column in table.columns), strict=True), row):
-        yield Row(place, *values)
+    for place in range(table.num_rows):
+        try:
+            yield Row(row + place, *(column[place].as_py() for column in table.columns))
+        except (ValueError, OverflowError) as error:  # bytes that are not UTF-8, a year after 9999
+            yield Row(row + place, problem=f"a value cannot be read ({first_line(error)})")

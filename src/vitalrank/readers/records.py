@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as pajson
 
+from vitalrank._util.display import quoted
 from vitalrank.errors import DataError
-from vitalrank.readers.columns import Columns, recognise
-from vitalrank.readers.lines import Block, Row, Wanted
+from vitalrank.interactions.columns import Columns, recognise
+from vitalrank.readers.lines import ROLES, Block, Layout, Row, Wanted
 
 PARSE_BYTES = 1 << 22
 ARROW_TYPES: dict[type, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string()}
@@ -28,12 +29,12 @@ class Records:
     columns: Columns
     load: Callable[[str], Any]
     id_types: tuple[type, type]  # of users and items, as in the first record
-    schema: pa.Schema | None  # None: no fast way
-    text_ids: bool = False
+    schema: pa.Schema | None  # None: no fast path
 
     @property
-    def timed(self) -> bool:
-        return self.columns.time is not None
+    def layout(self) -> Layout:
+        users, items = (kind.__name__ for kind in self.id_types)
+        return Layout("JSON lines", self.columns.time is not None, users, items)
 
     def fast(self, data: bytes) -> pa.Table | None:
         if self.schema is None:
@@ -45,9 +46,9 @@ class Records:
         )
         table = table.select([name for name in self.columns if name])
         table.validate(full=True)  # the parser lets bytes pass that are not UTF-8
-        return table.rename_columns(["user", "item", "time"][: table.num_columns])
+        return table.rename_columns(list(ROLES[: table.num_columns]))
 
-    def careful(self, block: Block) -> Iterator[Row]:
+    def slow(self, block: Block) -> Iterator[Row]:
         for line, data in enumerate(block.data.split(b"\n"), block.line):
             if data.strip():
                 yield self._row(line, data)
@@ -60,14 +61,16 @@ class Records:
         user, item, time = (record.get(name) if name else None for name in self.columns)
         for name, value in zip(self.columns, (user, item, time), strict=True):
             if name and value is None:
-                return Row(line, problem=f"no {name!r}")
+                return Row(line, problem=f"no {quoted(name)}")
         for name, value, kind in zip(self.columns[:2], (user, item), self.id_types, strict=True):
             if type(value) is not kind:
-                return Row(line, problem=f"{name!r} is {value!r}, where other lines have {KIND_NAMES[kind]}")
+                return Row(
+                    line, problem=f"{quoted(name)} is {quoted(value)}, where other lines have {KIND_NAMES[kind]}"
+                )
             if isinstance(value, int) and not -_TOO_LARGE <= value < _TOO_LARGE:
-                return Row(line, problem=f"{name!r} is {value}, more than 64 bits hold")
+                return Row(line, problem=f"{quoted(name)} is {quoted(value)}, more than 64 bits hold")
             if isinstance(value, str) and not _is_unicode(value):
-                return Row(line, problem=f"{name!r} is {value!r}, which UTF-8 cannot write")
+                return Row(line, problem=f"{quoted(name)} is {quoted(value)}, which UTF-8 cannot write")
         return Row(line, user, item, time)
 
 
@@ -89,9 +92,9 @@ def parse_record(data: bytes, load: Callable[[str], Any]) -> dict[str, Any]:
     try:
         record = load(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise ValueError(f"not a record: {text[:40]!r}") from None
+        raise ValueError(f"not a record: {quoted(text, 40)}") from None
     if not isinstance(record, dict) or not all(isinstance(name, str) for name in record):
-        raise ValueError(f"not a record: {text[:40]!r}")
+        raise ValueError(f"not a record: {quoted(text, 40)}")
     return record
 
 
@@ -112,7 +115,9 @@ def find_records(block: Block, wanted: Wanted, source: str) -> Records:
     id_types = (type(record[columns.user]), type(record[columns.item]))
     for name, kind in zip((columns.user, columns.item), id_types, strict=True):
         if kind not in KIND_NAMES:
-            raise DataError(f"{source}, line {block.line}: {name!r} is {record[name]!r}; ids are ints or strings.")
+            raise DataError(
+                f"{source}, line {block.line}: {quoted(name)} is {quoted(record[name])}; ids are ints or strings."
+            )
     schema = _schema(record, columns) if load is json.loads else None
     return Records(columns, load, id_types, schema)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -9,11 +10,11 @@ from pathlib import Path
 from shutil import copyfileobj
 from tempfile import NamedTemporaryFile
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from vitalrank._util.display import printable
 from vitalrank.errors import DataError
 from vitalrank.readers.lines import Block
 
@@ -43,15 +44,16 @@ def as_file(path: Path) -> Iterator[Path]:
                 copyfileobj(pipe, copy)
             copy.flush()
         except OSError as error:
-            said = "save the log as a file and name that"
-            raise DataError(f"{path}: cannot be copied to {copy.name} ({error.strerror}); {said}.") from error
+            raise DataError(
+                f"{printable(path)}: cannot be copied to {copy.name} ({error.strerror}); save the log as a file."
+            ) from error
         check_file(Path(copy.name), str(path))
         yield Path(copy.name)
 
 
 def check_file(path: Path, name: str | None = None) -> None:
     """Refuse what cannot be a log at all."""
-    name = name or str(path)
+    name = printable(name or path)
     if path.is_dir():
         raise DataError(f"{name} is a folder; name a file in it.")
     if not path.exists():
@@ -75,14 +77,15 @@ class TextSource:
     """A text file, packed or not, as blocks that end at a line's end."""
 
     def __init__(self, path: Path, name: str | None = None) -> None:
-        self.name = name or str(path)  # for errors
+        self.name = printable(name or path)  # for errors
         start = magic(path, 8)
         packing = next((name for mark, name in PACKED.items() if start.startswith(mark)), None)
         for mark, what in NOT_TEXT.items():
             if start.startswith(mark):
                 raise DataError(f"{self.name} is {what}.")
         self._packing = packing
-        self._stream: Any = pa.input_stream(str(path), compression=packing)
+        file = pa.OSFile(os.fsencode(path))  # names need not be UTF-8
+        self._stream: pa.NativeFile = pa.input_stream(file, compression=packing)
         self._threads = ThreadPoolExecutor(1)
 
     def __enter__(self) -> TextSource:

@@ -1,4 +1,4 @@
-"""Text formats: recognised from the first lines, parsed block by block, doubtful lines looked at one by one."""
+"""Text formats: recognised from the first lines, parsed block by block, doubtful lines parsed one by one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pyarrow as pa
 from vitalrank.errors import DataError
 from vitalrank.readers.collecting import Collector
 from vitalrank.readers.dialects import find_dialect
-from vitalrank.readers.lines import Block, Parser, Suspect, Wanted
+from vitalrank.readers.lines import Block, Parser, SlowPathNeeded, Wanted
 from vitalrank.readers.records import find_records
 from vitalrank.readers.sources import TextSource, last_line_end
 
-CAREFUL_BYTES = 1 << 16
+SLOW_BYTES = 1 << 16
 
 
 def read_text(source: TextSource, wanted: Wanted, sep: str | None, header: bool | None, collector: Collector) -> None:
@@ -20,6 +20,7 @@ def read_text(source: TextSource, wanted: Wanted, sep: str | None, header: bool 
     for block in source:
         if parser is None:
             parser, block = _recognise(block, wanted, sep, header, collector.source)
+            collector.expect(parser.layout)
         _parse(parser, block, collector)
 
 
@@ -37,20 +38,20 @@ def _recognise(block: Block, wanted: Wanted, sep: str | None, header: bool | Non
 
 
 def _parse(parser: Parser, block: Block, collector: Collector) -> None:
-    """Parse fast; where that fails, halve the block until the doubtful lines are few, and look at each."""
+    """Parse fast; where that fails, halve the block until it is small, and parse its lines one by one."""
     if not block.data:
         return
     try:
         table = parser.fast(block.data)
         if table is not None:
-            collector.add(table, parser.text_ids)
+            collector.add(table)
             return
         cut = 0
-    except (pa.ArrowInvalid, Suspect):
+    except (pa.ArrowInvalid, SlowPathNeeded):
         size = len(block.data)
-        cut = last_line_end(block.data, size // 2) if size > CAREFUL_BYTES else 0
+        cut = last_line_end(block.data, size // 2) if size > SLOW_BYTES else 0
     if not cut:
-        collector.add_rows(parser.careful(block), parser.timed, parser.text_ids)
+        collector.add_rows(parser.slow(block))
         return
     _parse(parser, Block(block.data[:cut], block.line), collector)
     _parse(parser, Block(block.data[cut:], block.line + block.data.count(b"\n", 0, cut)), collector)

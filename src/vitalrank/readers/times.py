@@ -7,12 +7,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from vitalrank._util.display import printable, quoted
 from vitalrank.interactions.encoding import DATE_TYPES, NUMBER_TYPES, bad_times, to_numbers
-from vitalrank.readers.lines import Suspect
+from vitalrank.readers.lines import SlowPathNeeded
 
 _TOO_LARGE = 1 << 63  # for a whole number of 64 bits
+_LONGEST = 64  # bytes of a time that is written as text
+_SHOWN = 40  # characters of it in a message
 _LARGEST = sys.float_info.max
 
 
@@ -23,9 +27,11 @@ class TimeReader:
         self._dates: bool | None = None
 
     def column(self, column: pa.Array) -> NDArray[Any]:
-        """Numbers of a whole column; `Suspect` when any value is not a time."""
+        """Numbers of a whole column; `SlowPathNeeded` when any value is not a time."""
         if column.null_count:
-            raise Suspect
+            raise SlowPathNeeded
+        if pa.types.is_dictionary(column.type):
+            column = _decoded(column)
         if not pa.types.is_string(column.type):
             return self._checked(to_numbers(column, "time"), dates=pa.types.is_temporal(column.type))
         for kind in self._kinds():
@@ -34,7 +40,7 @@ class TimeReader:
             except pa.ArrowInvalid:
                 continue
             return self._checked(numbers, dates=kind in DATE_TYPES)
-        raise Suspect
+        raise SlowPathNeeded
 
     def _kinds(self) -> tuple[pa.DataType, ...]:
         if self._dates is None:
@@ -43,7 +49,7 @@ class TimeReader:
 
     def _checked(self, numbers: NDArray[Any], dates: bool) -> NDArray[Any]:
         if bad_times(numbers) is not None or self._dates not in (None, dates):
-            raise Suspect
+            raise SlowPathNeeded
         self._dates = dates
         return numbers
 
@@ -51,12 +57,20 @@ class TimeReader:
         """Number of one value; ValueError says what is wrong with it."""
         number, dates = _number(value)
         if not 0 <= number <= _LARGEST:
-            raise ValueError(f"time {str(value)[:40]} is not a finite number >= 0")
+            shown = printable(value, _SHOWN) if isinstance(value, str) else quoted(value, _SHOWN)
+            raise ValueError(f"time {shown} is not a finite number >= 0")
         if self._dates not in (None, dates):
             other = "dates" if self._dates else "numbers"
-            raise ValueError(f"time {value!r}, where other lines have {other}")
+            raise ValueError(f"time {quoted(value)}, where other lines have {other}")
         self._dates = dates
         return number if isinstance(number, float) or number < _TOO_LARGE else float(number)
+
+
+def _decoded(column: pa.DictionaryArray) -> pa.Array:
+    texts = column.dictionary
+    if texts.null_count or pc.max(pc.binary_length(texts)).as_py() > _LONGEST:
+        raise SlowPathNeeded
+    return texts.take(column.indices)
 
 
 def _number(value: Any) -> tuple[int | float, bool]:
@@ -72,6 +86,6 @@ def _number(value: Any) -> tuple[int | float, bool]:
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"time {value!r} is neither a number nor an ISO date") from None
+        raise ValueError(f"time {quoted(value)} is neither a number nor an ISO date") from None
     seconds = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
     return int(seconds) if seconds.is_integer() else seconds, True

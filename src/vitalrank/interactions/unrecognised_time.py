@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from vitalrank._util.display import printable, quoted
 from vitalrank.errors import DataError
 
 Name = TypeVar("Name", str, int)
@@ -27,15 +28,20 @@ def ask_about_time(names: Iterable[Name], values: Callable[[Name], Iterable[Any]
     """Refuse to guess when one of these columns, none of which has a role yet, may hold the times."""
     found = [name for name in names if _is_time_name(name) or (not _is_id(name) and all_times(values(name)))]
     if found:
-        which = " or ".join(f"column {name!r}" for name in found)
-        said = f"say time={found[0]!r} or time=False (--time {found[0]} or --no-time)"
-        raise DataError(f"{where}: no known time column, but {which} may be the time; {said}.")
+        which = " or ".join(f"column {quoted(name)}" for name in found[:5])
+        advice = f"say time={quoted(found[0])} or time=False (--time {printable(found[0], 80)} or --no-time)"
+        raise DataError(f"{where}: no known time column, but {which} may be the time; {advice}.")
 
 
 def all_times(values: Iterable[Any]) -> bool:
     """Whether the first values, blank ones aside, look like times, and there is one."""
-    sample = [value for value in islice(values, SAMPLE) if str(value).strip().lower() not in BLANK]
-    return bool(sample) and all(map(_looks_like_time, sample))
+    found = False
+    for value in islice(values, SAMPLE):
+        if str(value).strip().lower() not in BLANK:
+            if not _looks_like_time(value):
+                return False
+            found = True
+    return found
 
 
 def first_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from vitalrank._util.display import listed, printable, quoted
 from vitalrank.errors import DataError
-from vitalrank.readers.unrecognised_time import ask_about_time
+from vitalrank.interactions.unrecognised_time import ask_about_time
 
 USER_NAMES = ("user", "userid", "uid", "u", "username", "reviewerid", "customer", "customerid", "visitorid", "memberid")
 ITEM_NAMES = (
@@ -38,7 +39,7 @@ LAYOUTS = (
 )
 
 
-def plain(name: str) -> str:
+def normalized(name: str) -> str:
     """A name without its RecBole type, case and punctuation: ``User_ID:token`` is ``userid``."""
     return "".join(letter for letter in name.split(":")[0].lower() if letter.isalnum())
 
@@ -81,7 +82,7 @@ def recognise(
         None if time is False else _named(names, time, where, "time") or _guess(names, "time", where, needed=False),
     )
     if len(set(found)) < 3:
-        raise DataError(f"{where}: one column has two roles ({', '.join(map(str, found))}); name three different ones.")
+        raise DataError(f"{where}: one column has two roles ({listed(found)}); name three different ones.")
     found = _once(found, names, where)
     if time is None and found.time is None:
         ask_about_time([name for name in names if name not in found], values, where)
@@ -90,7 +91,7 @@ def recognise(
 
 def is_known(names: Sequence[str]) -> bool:
     """Whether both a user and an item column have well-known names."""
-    seen = {plain(name) for name in names}
+    seen = {normalized(name) for name in names}
     return bool(seen & set(USER_NAMES)) and bool(seen & set(ITEM_NAMES))
 
 
@@ -100,22 +101,26 @@ def _named(names: Sequence[str], wanted: str | bool | None, where: str, role: st
         return None
     matches = [name for name in names if wanted in (name, name.split(":")[0])]
     if not matches:
-        raise DataError(f"{where}: no column {wanted!r}; it has {', '.join(names)}. Give {role}= one of these.")
+        raise DataError(f"{where}: no column {quoted(wanted)}; it has {listed(names)}. Give {role}= one of these.")
     return matches[0]
 
 
 def _guess(names: Sequence[str], role: str, where: str, needed: bool = True) -> str:
     known = WELL_KNOWN[role]
-    matches = list(dict.fromkeys(name for name in names if plain(name) in known))
+    matches = list(dict.fromkeys(name for name in names if normalized(name) in known))
     if len(matches) > 1:
-        raise DataError(f"{where}: {' and '.join(matches)} could each be the {role} column; say {role}=...")
+        raise DataError(
+            f"{where}: {' and '.join(map(printable, matches[:5]))} could each be the {role} column; say {role}=..."
+        )
     if not matches and needed:
-        raise DataError(f"{where}: no known {role} column among {', '.join(names)}; say {role}=...")
+        raise DataError(f"{where}: no known {role} column among {listed(names)}; say {role}=...")
     return matches[0] if matches else ""
 
 
 def _once(found: Columns, names: Sequence[str], where: str) -> Columns:
     for name in found:
         if name and list(names).count(name) > 1:
-            raise DataError(f"{where}: column {name!r} occurs {list(names).count(name)} times; rename or drop one.")
+            raise DataError(
+                f"{where}: column {quoted(name)} occurs {list(names).count(name)} times; rename or drop one."
+            )
     return found._replace(time=found.time or None)

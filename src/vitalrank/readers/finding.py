@@ -1,0 +1,61 @@
+"""The files that a path, a folder, a glob pattern or a list of paths stands for."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+from vitalrank._util.display import printable, quoted
+from vitalrank.errors import DataError, SettingError
+
+
+def find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
+    """The files to read, in order: those of a folder or a pattern by name, those of a list as given.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in ("b.csv", "a.csv", "_SUCCESS"):
+    ...     (folder / name).touch()
+    >>> [file.name for file in find_files(folder)]
+    ['a.csv', 'b.csv']
+    >>> [file.name for file in find_files(str(folder / "b*"))]
+    ['b.csv']
+    """
+    if isinstance(source, list | tuple):
+        if not source or not all(isinstance(path, str | PathLike) for path in source):
+            raise SettingError(f"read({quoted(source)}): give a path, several paths, a data frame or a sparse matrix.")
+        return [file for path in source for file in find_files(path)]
+    path = Path(source)  # type: ignore[arg-type]
+    try:
+        if path.is_dir():
+            return _files_of(path)
+        if glob.has_magic(str(path)) and not path.exists():
+            return _matches(str(path))
+    except (OSError, ValueError) as error:  # a null character, a name that is too long
+        raise DataError(f"{printable(path, 200)}: cannot be read ({printable(error, 200)}).") from error
+    return [path]
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Hidden files and the markers of other programs, such as ``_SUCCESS``, are no part of a log."""
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "_")))
+    folders = [entry for entry in entries if entry.is_dir()]
+    if folders:
+        raise DataError(
+            f"{printable(folder)} holds a folder ({printable(folders[0].name, 80)}); name the files to read."
+        )
+    if not entries:
+        raise DataError(f"{printable(folder)} is a folder without files; name a file or a folder of them.")
+    return entries
+
+
+def _matches(pattern: str) -> list[Path]:
+    found = sorted(Path(name) for name in glob.glob(pattern, recursive=True))  # noqa: PTH207, absolute ones, too
+    files = [path for path in found if not path.is_dir()]
+    if not files:
+        raise DataError(f"{printable(pattern, 200)}: no file matches.")
+    return files
