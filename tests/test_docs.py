@@ -30,7 +30,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OTHER = re.compile(r"^ *(?:```|~~~) *(?:\{?\.?py\b|\{?\.?python3?\b[^\n]|pycon)[^\n]*\n(.*?)\n", re.MULTILINE)
 SHELL = re.compile(r"^```(?:sh|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^(?:\$ )?(vitalrank [^#\n]*)", re.MULTILINE)
-EXAMPLE = re.compile(r"^--8<-- \"examples/\w+\.py\"$")
+EXAMPLE = re.compile(r"^--8<-- \"(examples|tests/reference)/\w+\.py\"$")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

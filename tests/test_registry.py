@@ -15,7 +15,7 @@ import vitalrank as vr
 from vitalrank import registry
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
-from vitalrank.kernels.cpu.training.optimizers import OPTIMIZERS
+from vitalrank.kernels.optimizers import OPTIMIZERS
 from vitalrank.losses import LOSSES
 from vitalrank.models.trainable import FitOptions, TrainableModel
 from vitalrank.samplers import SAMPLERS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -69,3 +71,11 @@ def test_reject_sampler_alone_is_algorithm_1(shots):
 def test_every_sampler_has_a_definition():
     assert REFERENCES.keys() == SAMPLERS.keys()
     assert {name for name, _ in CASES} == SAMPLERS.keys()
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_sampler_names_the_file_of_its_definition(name):
+    file = f"tests/reference/{Path(REFERENCES[name].__code__.co_filename).name}"
+    page = Path(__file__).parent.parent / f"docs/samplers/{name}.md"
+    assert f"``{file}``" in (SAMPLERS[name].__doc__ or "")
+    assert f"`{file}`" in page.read_text(encoding="utf-8")

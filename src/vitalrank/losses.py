@@ -79,8 +79,9 @@ def softmax(pos: Any, neg: Any, weights: Any = None) -> Any:
 
     With negatives from ``Uniform`` this is the sampled softmax. With ``Popularity(beta=1)`` it is the in-batch softmax
     without correction, but for three things: the negatives are drawn for each positive instead of shared by the batch,
-    items the user has seen are left out, and there are k of them whatever the batch. Weights ``1 / q_j`` correct for
-    the law q of the draws.
+    items the user has seen are left out, and there are k of them whatever the batch. Weights ``1 / (k q_j)`` correct
+    for the proposal q of the k draws: then ``sum_j w_j e^s_j`` estimates the sum over all items that q may draw without
+    bias. With ``Draw.log_q`` they are ``exp(-log_q) / k``.
 
     Parameters are those of :func:`bpr`.
 

@@ -121,9 +121,9 @@ LOSSES = Registry(
 OPTIMIZERS = Registry(
     "optimizer",
     {
-        "adam": Entry("kernels.cpu.training.optimizers:Adam"),
-        "adagrad": Entry("kernels.cpu.training.optimizers:Adagrad"),
-        "sgd": Entry("kernels.cpu.training.optimizers:Sgd"),
+        "adam": Entry("kernels.optimizers:Adam"),
+        "adagrad": Entry("kernels.optimizers:Adagrad"),
+        "sgd": Entry("kernels.optimizers:Sgd"),
     },
 )
 

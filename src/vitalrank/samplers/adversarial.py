@@ -18,6 +18,8 @@ class IRGAN(Sampler):
     The vectors passed to the call are the generator's. The draw is exact and costs O(n d) a row, which is why
     IRGAN is slow on large catalogues.
 
+    Read the plain definition first: ``tests/reference/adversarial.py``.
+
     Parameters
     ----------
     temperature

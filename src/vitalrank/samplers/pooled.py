@@ -18,6 +18,8 @@ from vitalrank.samplers.proposals import uniform_proposal
 class DNS(Sampler):
     """Dynamic negative sampling: of ``candidates`` uniform draws the best-scoring, or one of the ``top`` best.
 
+    Read the plain definition first: ``tests/reference/pooled.py``.
+
     Parameters
     ----------
     candidates
@@ -61,6 +63,8 @@ class DNS(Sampler):
 @dataclass(frozen=True)
 class LFMD(Sampler):
     """LambdaFM, dynamic sampler (LFM-D): of ``m`` uniform draws the r-th best, ``p(r) ~ exp(-r / (m rho))``.
+
+    Read the plain definition first: ``tests/reference/pooled.py``.
 
     Parameters
     ----------
@@ -132,6 +136,8 @@ class CML(Sampler):
     ``w = ln(1 + n M / W)``, where M of the W draws are impostors: ``margin + d^2(u, i) - d^2(u, j) > 0``.
     Scores must order items as the distance does, ``s = (|u|^2 - d^2) / 2``: the query ``[u, 1]`` with the item
     ``[v, -|v|^2 / 2]`` does. A positive without impostors has weight 0.
+
+    Read the plain definition first: ``tests/reference/pooled.py``.
 
     Parameters
     ----------

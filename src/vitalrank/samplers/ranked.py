@@ -25,6 +25,8 @@ class AOBPR(Sampler):
     The rank is taken along one factor f, drawn with ``p(f | u) ~ |q_uf| sigma_f`` (sigma: the standard deviation of
     the factor over the items), descending where ``q_uf > 0`` and ascending otherwise. Seen items are redrawn.
 
+    Read the plain definition first: ``tests/reference/ranked.py``.
+
     Parameters
     ----------
     rho

@@ -28,6 +28,8 @@ class VINS(Sampler):
     ``w = (1 + 0.5 (ceil(log2(r + 1)) - 1)) / (1 + 0.5 (ceil(log2(Z + 1)) - 1))``.
     Items already seen are redrawn and do not count; where nothing violates, the best-scoring candidate is used.
 
+    Read the plain definition first: ``tests/reference/rejecting.py``.
+
     Parameters
     ----------
     beta
@@ -82,6 +84,8 @@ class LFMW(Sampler):
 
     After K draws the pair weighs ``H(floor(n / K)) / H(n)``, ``H(r) = 1 + 1/2 + ... + 1/r``.
     Items already seen are redrawn and do not count; where nothing violates, the best-scoring candidate is used.
+
+    Read the plain definition first: ``tests/reference/rejecting.py``.
 
     Parameters
     ----------

@@ -19,6 +19,8 @@ class Popularity(Sampler):
 
     ``d_j`` is the number of users who touched j in the training log; an item absent from it counts as 1.
 
+    Read the plain definition first: ``tests/reference/static.py``.
+
     Parameters
     ----------
     beta
@@ -50,6 +52,8 @@ class Popularity(Sampler):
 @dataclass(frozen=True)
 class Uniform(Sampler):
     """Negatives alike (Uni): ``q(j) = 1 / (number of items u has not seen)``.
+
+    Read the plain definition first: ``tests/reference/static.py``.
 
     References
     ----------
