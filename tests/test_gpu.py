@@ -194,11 +194,11 @@ def test_dropout_follows_its_counter():
 
 def test_every_kernel_compiles_for_a_card_that_is_not_here():
     """The interpreter forgives what the compiler does not."""
-    surroundings = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     script = Path(__file__).with_name("compile_gpu.py")
-    done = subprocess.run([sys.executable, script], env=surroundings, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    files = (Path(vr.__file__).parent / "kernels" / "gpu").glob("*.py")
+    files = (Path(vr.__file__).parent / "kernels" / "gpu").rglob("*.py")
     launched = {name for file in files for name in re.findall(r"^ +(_\w+)\[", file.read_text(), re.MULTILINE)}
     assert set(done.stdout.split()) == launched
 

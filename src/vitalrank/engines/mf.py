@@ -1,0 +1,102 @@
+"""What the engines of matrix factorization share: two tables, a bound sampler, a loss and an optimizer."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank._util.memory import large_zeros
+from vitalrank.config import TrainConfig
+from vitalrank.engines.base import Engine
+from vitalrank.interactions import Interactions
+from vitalrank.kernels.cpu.training.initial import fill_normal
+from vitalrank.kernels.cpu.training.step import Tables
+from vitalrank.kernels.optimizers import OPTIMIZERS
+from vitalrank.kernels.step_config import SoftmaxStepConfig, StepConfig
+from vitalrank.losses import find_loss
+from vitalrank.samplers.adapter import as_bound
+
+Array = NDArray[Any]
+_DEVIATION = 0.01  # of initial values
+
+
+class MFEngine(Engine):
+    """Trains user and item vectors with a bound sampler.
+
+    Parameters
+    ----------
+    train, sampler, config
+        The log, the sampler bound to it, the settings.
+    dim, bias
+        Columns of a vector; whether one more holds the item's bias, with the constant 1 on the user's side.
+    """
+
+    def __init__(self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool) -> None:
+        self.step = 0
+        self._train = train
+        self._sampler = as_bound(sampler, train, config.seed)
+        self._config = config
+        self._loss = find_loss(config.loss)
+        self._step_config = step_config_of(config, self._sampler, bias)
+        self._batch = min(config.batch_of(len(train)), len(train))
+
+    @property
+    @abstractmethod
+    def users(self) -> Any:
+        """The users' vectors, live."""  # (U, d)
+
+    @property
+    @abstractmethod
+    def items(self) -> Any:
+        """The items' vectors, live."""  # (I, d)
+
+    @abstractmethod
+    def _live_state(self) -> dict[str, Any]:
+        """The optimizer's state, live."""  # (U, s, d), (I, s, d)
+
+    @abstractmethod
+    def _assign(self, into: Any, array: Any) -> None:
+        """Overwrite a live table."""
+
+    def _live(self) -> dict[str, Any]:
+        return {"users": self.users, "items": self.items}
+
+    def load(self, values: Mapping[str, Any], state: Mapping[str, Array] | None = None) -> None:
+        self._restore(self._live(), values)
+        if state is not None:
+            self._restore(self._live_state(), state)
+
+    def _restore(self, tables: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        for name, table in tables.items():
+            if arrays[name].shape != table.shape:  # else a single row would be broadcast over all
+                raise ValueError(f"{name} is {tuple(arrays[name].shape)}, not {tuple(table.shape)}")
+            self._assign(table, arrays[name])
+
+    def _step_sizes(self, rate: Callable[[float], float]) -> list[float]:
+        """The step size of each batch of the epoch."""
+        return self._step_config.optimizer.step_sizes(rate, len(self._train), self._batch, self.step)
+
+
+def step_config_of(config: TrainConfig, sampler: Any, bias: bool) -> StepConfig:
+    """What a training step is compiled for: loss, optimizer, regularization, and whether weights carry a gradient."""
+    optimizer = OPTIMIZERS[config.optimizer]
+    loss = find_loss(config.loss)
+    kind = SoftmaxStepConfig if loss.shares_softmax else StepConfig
+    return kind(
+        loss.code, float(config.margin), sampler.differentiable_weights, optimizer, int(bias), float(config.reg)
+    )
+
+
+def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int) -> Tables:
+    """Tables at their initial values, with ``slots`` optimizer values per weight."""
+    users = large_zeros((train.n_users, 1 + slots, dim + bias), np.float32)
+    items = large_zeros((train.n_items, dim + bias), np.float32)
+    fill_normal(users, dim, seed, 0, _DEVIATION)
+    fill_normal(items[:, None], dim, seed, 1, _DEVIATION)  # (I, 1, d), as the kernel is compiled for the users
+    if bias:
+        users[:, 0, dim] = 1.0
+    return Tables(users, items, large_zeros((train.n_items, slots, dim + bias), np.float32))
