@@ -101,7 +101,7 @@ def test_every_known_data_set_says_where_and_on_what_terms() -> None:
     for dataset in datasets.catalogue():
         assert dataset.about
         assert dataset.terms
-        assert dataset.url is None or dataset.url.startswith("http")
+        assert dataset.url is None or dataset.url.startswith("https://")
     with pytest.raises(vr.SettingError, match="No data set 'nope'; known are ml-100k"):
         datasets.get("nope")
     with pytest.raises(vr.DataError, match="accept them at"):
@@ -142,12 +142,29 @@ def test_an_archive_without_the_log_is_removed(served: Path, monkeypatch: pytest
     assert not [file for file in served.rglob("*") if file.is_file()]
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, 99])
+def test_a_damaged_archive_is_removed(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if method == 99 else method) as archive:
+        archive.writestr("log", bytes(range(256)) * 50)
+    data = bytearray(path.read_bytes())
+    if method == 99:  # a method that zipfile does not know, in both headers
+        data[8] = 99
+        data[data.index(b"PK\x01\x02") + 10] = 99
+    else:
+        data[45:60] = b"\xff" * 15
+    path.write_bytes(data)
+    with pytest.raises(vr.DataError, match="is damaged or holds no log"):
+        datasets.archives.unpack(path, "log")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_archive_that_finds_no_room_leaves_nothing_half(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(source: Any, file: Any) -> None:
-        file.write(source.read(5))
+    def full(source: Any) -> Any:
+        yield source.read(5)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(datasets.shutil, "copyfileobj", full)
+    monkeypatch.setattr(datasets.archives, "_chunks", full)
     with pytest.raises(vr.StorageError, match=r"u\.data: cannot be written .*No space left"):
         datasets.get("ml-100k", cache=served, progress=False)
     assert [file.name for file in served.rglob("*") if file.is_file()] == ["ml-100k.zip"]

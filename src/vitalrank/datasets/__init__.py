@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import zipfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vitalrank._util.display import quoted
 from vitalrank._util.files import atomic_write
+from vitalrank.datasets.archives import unpack
 from vitalrank.datasets.downloads import Progress, cache_folder, download
 from vitalrank.datasets.known import DATASETS, Dataset
 from vitalrank.datasets.synthesis import synthetic
@@ -38,12 +38,15 @@ def catalogue() -> tuple[Dataset, ...]:
 def get(name: str, cache: str | PathLike[str] | None = None, progress: Progress | bool = True) -> Path:
     """Fetch a known data set, or find it in the cache.
 
+    No owner publishes a digest that we know: a download is checked for its length and its kind, and comes by https, but
+    nothing proves that the owner has not changed it since. `Interactions.fingerprint` identifies the log that was read.
+
     Parameters
     ----------
     name
         A name from `catalogue`.
     cache
-        The folder to keep it in; None for the user's cache folder.
+        The folder to store it in; None for the user's cache folder.
     progress
         True shows a bar, False nothing; or a function of the bytes done and in all.
 
@@ -63,12 +66,12 @@ def get(name: str, cache: str | PathLike[str] | None = None, progress: Progress 
         download(dataset.url, archive, dataset.sha256, progress)
     else:
         _download_with_bar(dataset.url, archive, dataset.sha256, show=progress)
-    return _unpacked(archive, dataset.member) if dataset.member else archive
+    return unpack(archive, dataset.member) if dataset.member else archive
 
 
 def _known(name: str) -> Dataset:
     if name not in DATASETS:
-        raise SettingError(f"No data set {name!r}; known are {', '.join(DATASETS)}.")
+        raise SettingError(f"No data set {quoted(name)}; known are {', '.join(DATASETS)}.")
     return DATASETS[name]
 
 
@@ -79,23 +82,6 @@ def _download_with_bar(url: str, target: Path, sha256: str | None, show: bool) -
     with Progress(*columns, TimeRemainingColumn(), transient=True, disable=not show) as bar:
         task = bar.add_task(target.name, total=None)
         download(url, target, sha256, lambda done, total: bar.update(task, completed=done, total=total))
-
-
-def _unpacked(archive: Path, member: str) -> Path:
-    """The one file we need of a zip archive, beside it; only that name is ever written."""
-    target = archive.with_name(Path(member).name)
-    try:
-        with (
-            zipfile.ZipFile(archive) as packed,
-            packed.open(member) as source,
-            atomic_write(target) as draft,
-            draft.open("wb") as file,
-        ):
-            shutil.copyfileobj(source, file)
-    except (zipfile.BadZipFile, KeyError, EOFError) as error:
-        archive.unlink()
-        raise DataError(f"{archive} is damaged or holds no {member}; it was removed, so fetch it again.") from error
-    return target
 
 
 def load(source: str | PathLike[str], cache: str | PathLike[str] | None = None, **options: Any) -> Interactions:
@@ -192,8 +178,8 @@ def write_log(log: Interactions, target: str | PathLike[str]) -> Path:
     columns = {"user": _column(log.user_ids, log.users), "item": _column(log.item_ids, log.items)}
     if log.times is not None:
         columns["time"] = pa.array(log.times)
-    with atomic_write(path) as draft:
-        pq.write_table(pa.table(columns), draft, compression="zstd")
+    with atomic_write(path) as temporary:
+        pq.write_table(pa.table(columns), temporary, compression="zstd")
     return path
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ML = "https://files.grouplens.org/datasets/movielens/{}.zip"
-AMAZON = "http://snap.stanford.edu/data/amazon/productGraph/categoryFiles"
+AMAZON = "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles"
 GROUPLENS_TERMS = "GroupLens: research use, no redistribution, cite Harper and Konstan (2015)"
 AMAZON_TERMS = "Amazon reviews, UCSD: research use, cite He and McAuley (2016)"
 
@@ -20,7 +20,7 @@ class Dataset:
     terms: str
     url: str | None  # None: the owner gives it out on request only
     member: str | None = None  # the log inside a zip archive
-    sha256: str | None = None  # None: not published; checked for completeness only
+    sha256: str | None = None  # None: not known; length and kind are checked
     options: dict[str, Any] = field(default_factory=dict)  # how to call ``vr.read``
     core: tuple[int, int] = (0, 0)  # least rows per user and item in the usual preparation
 
@@ -47,7 +47,7 @@ _ALL = (
         "steam",
         "Steam reviews to 2018; with the 10-core, Steam of the VINS paper",
         "Steam reviews, UCSD: research use, cite Kang and McAuley (2018)",
-        "http://cseweb.ucsd.edu/~wckang/steam_reviews.json.gz",
+        "https://cseweb.ucsd.edu/~wckang/steam_reviews.json.gz",
         core=(10, 10),
     ),
     Dataset(
