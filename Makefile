@@ -2,6 +2,7 @@
 # make bench  benchmarks that need no data      make docs   build the pages into site/
 # make test-gpu  the kernels on a real GPU      make cover  tests with coverage, slower
 # make wheel  build and check the packages       make lock   pin the development environment anew
+# make fuzz   bad input of every kind, FUZZ_SECONDS for each area (60)
 # make clean  forget the environment and what was compiled
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 NEEDS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint types unit cover docs wheel lock bench clean
+.PHONY: help demo test test-gpu lint types unit cover docs wheel lock bench fuzz clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -72,6 +73,9 @@ test-gpu:
 
 bench: $(VENV)/.dev
 	@for script in read evaluate samplers mf fit; do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
+
+fuzz: $(VENV)/.dev
+	PYTHONPATH=src FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/python -m tests.fuzz
 
 clean:
 	rm -rf $(VENV) site .cache .mypy_cache .pytest_cache .ruff_cache .coverage

@@ -1,5 +1,6 @@
 """Kill it, fill the disk, tamper with its files: a resumed run has the bits of an undisturbed one, or says why not."""
 
+import hashlib
 import json
 import os
 import random
@@ -293,6 +294,63 @@ def test_a_run_whose_facts_were_changed_is_refused(folder, change):
     with pytest.raises(StorageError, match=r"model\.json: changed since it was written"):
         fit(folder, epochs=4)
     assert everything(folder) == before
+
+
+def with_matching_digests(folder, **changes):
+    """As an attacker would: digests are no signature."""
+    meta = json.loads((folder / "model.json").read_text())
+    meta["training"] |= changes
+    caller = {key: value for key, value in meta.items() if key not in ("format", "library", "digests")}
+    meta["digests"]["model.json"] = hashlib.sha256(json.dumps(caller, sort_keys=True).encode()).hexdigest()
+    (folder / "model.json").write_text(json.dumps(meta))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epoch": "2"},
+        {"epoch": 3},
+        {"step": -1},
+        {"step": 2**80},
+        {"best_epoch": 7},
+        {"best_epoch": 1, "best_value": "high"},
+        {"identity": None},
+        {"records": [{"epoch": 1}, None]},
+        {"before": [1]},
+    ],
+    ids=str,
+)
+def test_a_record_that_no_run_wrote_is_refused_in_one_sentence(folder, change):
+    with_matching_digests(folder, **change)
+    before = everything(folder)
+    with pytest.raises(StorageError, match=r"holds no whole record of a run \(.*\); restore it"):
+        fit(folder, epochs=4)
+    assert everything(folder) == before
+
+
+def test_a_folder_that_was_removed_during_the_run_is_made_again(tmp_path):
+    place = tmp_path / "runs" / "a"
+
+    def remove(record, model):
+        if record["epoch"] == 2:
+            shutil.rmtree(place.parent)
+
+    fit(place, epochs=3, callbacks=[remove])
+    assert len(vr.load(place).history) == 3
+
+
+def test_a_run_killed_after_its_last_checkpoint_says_how_it_ended_once_resumed(tmp_path):
+    def fail(record, model):
+        if record["epoch"] == 2:
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fit(tmp_path / "run", epochs=2, callbacks=[fail])
+    assert vr.load(tmp_path / "run").history.stopped is None
+    tables = vr.load(tmp_path / "run").item_table
+    assert fit(tmp_path / "run", epochs=2).history.stopped == "finished"
+    assert vr.load(tmp_path / "run").history.stopped == "finished"
+    np.testing.assert_array_equal(vr.load(tmp_path / "run").item_table, tables)
 
 
 def test_a_run_without_its_facts_is_refused(folder):

@@ -256,6 +256,43 @@ def test_ctrl_c_finishes_the_epoch_saves_and_says_how_to_resume(tmp_path):
     assert len(history) == 4
 
 
+def test_sigterm_finishes_the_epoch_and_saves_as_ctrl_c_does(tmp_path):
+    model = Toy()
+    model.engine.at_batch = lambda: model.engine.step == 3 and signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as stop:
+        fit(model, checkpoint=tmp_path / "a")
+    assert stop.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert model.history.stopped == "interrupted"
+    assert read_folder(tmp_path / "a").meta["training"]["epoch"] == 2
+
+
+def test_a_handler_of_sigterm_that_is_there_stays():
+    received = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
+    try:
+        model = Toy()
+        model.engine.at_batch = lambda: model.engine.step == 3 and signal.raise_signal(signal.SIGTERM)
+        _, history = fit(model)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert received == [signal.SIGTERM]
+    assert len(history) == 4
+
+
+def test_a_signal_before_the_first_epoch_trains_nothing(tmp_path):
+    class Slow(Toy):
+        def build(self, *given):
+            signal.raise_signal(signal.SIGINT)
+            return super().build(*given)
+
+    model = Slow()
+    with pytest.raises(KeyboardInterrupt, match="stopped before the first epoch"):
+        fit(model, checkpoint=tmp_path / "a")
+    assert model.engine.step == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_second_ctrl_c_stops_at_once():
     model = Toy()
     model.engine.at_batch = lambda: signal.raise_signal(signal.SIGINT)

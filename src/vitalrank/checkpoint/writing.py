@@ -72,6 +72,7 @@ def write_folder(
     temporary = folder / f".vitalrank.{uuid.uuid4().hex[:8]}.tmp"  # as temporaries() looks for
     with writing(folder):
         try:
+            folder.mkdir(parents=True, exist_ok=True)  # somebody may have removed it during a run
             _finish_replacing(folder)
             clear_temporaries(folder)
             temporary.mkdir()

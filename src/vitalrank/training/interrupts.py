@@ -1,29 +1,44 @@
-"""Ctrl-C during training: finish the epoch first."""
+"""Ctrl-C and ``kill`` during training: finish the epoch first."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
 
 
 class Interrupt:
-    """Whether someone pressed Ctrl-C."""
+    """The signal that asks the training to stop, if one came: SIGINT (Ctrl-C) or SIGTERM (``kill``)."""
 
-    wanted: bool = False
+    def __init__(self) -> None:
+        self.number: int | None = None
 
-    def __call__(self, number: int, frame: Any) -> None:
-        if self.wanted:
-            raise KeyboardInterrupt
-        self.wanted = True
+    @property
+    def wanted(self) -> bool:
+        """Whether a signal came."""
+        return self.number is not None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.number is not None:
+            raise _stop(number)
+        self.number = number
+
+    def error(self, message: str) -> BaseException:
+        """What to raise once the run is saved: KeyboardInterrupt, or SystemExit with code 143 for SIGTERM."""
+        return _stop(self.number, message)
+
+
+def _stop(number: int | None, message: str = "") -> BaseException:
+    return SystemExit(128 + signal.SIGTERM) if number == signal.SIGTERM else KeyboardInterrupt(message)
 
 
 @contextmanager
 def interruptible() -> Iterator[Interrupt]:
-    """Note the first Ctrl-C instead of raising; a second one raises at once.
+    """Note the first SIGINT or SIGTERM instead of ending at once; a second one does.
 
-    Outside the main thread, where signals cannot be handled, nothing changes.
+    A handler of SIGTERM that somebody else installed stays. Outside the main thread, where signals cannot be handled,
+    nothing changes.
 
     Examples
     --------
@@ -33,12 +48,16 @@ def interruptible() -> Iterator[Interrupt]:
     True
     """
     interrupt = Interrupt()
+    previous = {}
     try:
-        before = signal.signal(signal.SIGINT, interrupt)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL:
+                previous[number] = signal.signal(number, interrupt)
     except ValueError:
         yield interrupt
         return
     try:
         yield interrupt
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

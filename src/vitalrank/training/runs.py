@@ -19,10 +19,11 @@ from vitalrank.checkpoint import is_saved, read_folder, read_meta, write_folder
 from vitalrank.engines.base import Engine
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
+from vitalrank.training.records import RunRecord, run_record, same_shapes
 
 _STATE = "training.state."
 _CURRENT = "training.values."  # present where the model to serve is of an earlier, better epoch
-_BEFORE = "training.before."  # present where the last epoch is the best, but was evaluated only because it is the last
+_PREVIOUS = "training.before."  # present where the best epoch was evaluated only because it was the last
 
 
 class SavableModel(Protocol):
@@ -48,13 +49,13 @@ class Best(NamedTuple):
 
 @dataclass
 class Run:
-    """Where training stands after an epoch."""
+    """State of a run after an epoch."""
 
     epoch: int = 0
     history: History = field(default_factory=History)
     best_value: float = -np.inf
     best: Mapping[str, Any] | None = None  # the engine's copy of the best epoch's values
-    before: Best | None = None  # the best until the end of the run called for one more evaluation
+    previous_best: Best | None = None  # the best before an evaluation that is due only because the epoch is the last
 
     @property
     def best_epoch(self) -> int | None:
@@ -62,28 +63,28 @@ class Run:
         return self.history.best_epoch
 
     def take_best(self, best: Best) -> None:
-        """Have this epoch for the best."""
+        """Record this epoch as the best."""
         self.history.best_epoch, self.best_value, self.best = best
 
     def drop_final_eval(self, metric: str, every: int) -> None:
-        """Forget an evaluation that only the end called for, since there are to be more epochs."""
+        """Drop the evaluation of a last epoch that the schedule has none for, since more epochs follow."""
         if self.epoch % every:
             self.history.records[-1].pop(metric, None)
-        if self.before is not None:
-            self.take_best(self.before)
-        self.before = None
+        if self.previous_best is not None:
+            self.take_best(self.previous_best)
+        self.previous_best = None
 
 
 @dataclass
 class RunFolder:
-    """Where a run is kept, and how often.
+    """The folder that a run is saved in, and how often.
 
     Parameters
     ----------
     path
         The folder; a model that :func:`vitalrank.load` reads, with the training state beside it.
     identity
-        What must be the same for a resume to be exact.
+        The run identity: what must be the same for a resume to be exact.
     epochs, seconds
         Write when either has passed since the last time.
     """
@@ -93,6 +94,7 @@ class RunFolder:
     epochs: int | None
     seconds: float | None
     written: int = 0  # epoch of the state that the folder holds, 0 for none
+    stopped: str | None = None  # why that run ended, as the folder says
     _time: float = field(default_factory=time.monotonic)
 
     def due(self, epoch: int) -> bool:
@@ -115,44 +117,48 @@ class RunFolder:
             "identity": self.identity,
             "records": run.history.records,
         }
-        if run.before is not None:
-            training["before"] = None if run.before.values is None else run.before[:2]
-            copy = engine.to_numpy(run.before.values or {})
-            tensors |= {_BEFORE + name: array for name, array in copy.items()}
+        if run.previous_best is not None:
+            training["before"] = None if run.previous_best.values is None else run.previous_best[:2]
+            copy = engine.to_numpy(run.previous_best.values or {})
+            tensors |= {_PREVIOUS + name: array for name, array in copy.items()}
         write_folder(self.path, {**model.meta(), "training": training}, tensors, model.ids())
-        self.written, self._time = run.epoch, time.monotonic()
+        self.written, self.stopped, self._time = run.epoch, run.history.stopped, time.monotonic()
 
     def resume(self, engine: Engine) -> Run:
-        """Bring the engine to where the folder's run stands; a run that has not begun if there is no folder yet."""
+        """Restore the engine to the saved state; a run at epoch 0 if there is no folder yet."""
         if not is_saved(self.path):
             return Run()
         saved = read_folder(self.path)
-        training = self._checked(saved.meta)
+        record = self._checked(saved.meta)
+        arrays, values = saved.tensors, engine.values()
         try:
-            served = {name: saved.tensors[name] for name in engine.values()}
-            current = {name: saved.tensors.get(_CURRENT + name, array) for name, array in served.items()}
-            engine.load(current, {name: saved.tensors[_STATE + name] for name in engine.state()})
+            served = same_shapes(arrays, values)
+            moved = {name: arrays.get(_CURRENT + name, array) for name, array in served.items()}
+            current = same_shapes(moved, values)
+            state = same_shapes(arrays, engine.state(), _STATE)
+            previous = record.previous_best
+            has_previous = previous is not None and previous[0] is not None
+            previous_values = same_shapes(arrays, values, _PREVIOUS) if has_previous else None
+            engine.load(current, state)
         except (KeyError, ValueError) as error:
             raise SettingError(
                 f"{self.path}: holds other arrays than this model has ({error}); nothing was changed. Give the same "
                 "modules to resume it, or choose another folder."
             ) from error
-        engine.step = training["step"]
-        self.written = training["epoch"]
-        run = Run(training["epoch"], History(training["records"]))
-        run.history.best_epoch = training["best_epoch"]
-        if run.best_epoch is not None:
-            run.best_value = training["best_value"]
+        engine.step = record.step
+        self.written, self.stopped = record.epoch, record.stopped
+        run = Run(record.epoch, History(record.records))
+        run.history.best_epoch = record.best_epoch
+        if record.best_epoch is not None and record.best_value is not None:
+            run.best_value = record.best_value
             run.best = served
-        if "before" in training:
-            epoch, value = training["before"] or (None, -np.inf)
-            values = {name: saved.tensors[_BEFORE + name] for name in served} if epoch else None
-            run.before = Best(epoch, value, values)
+        if previous is not None:
+            run.previous_best = Best(*previous, previous_values)
         return run
 
     @contextmanager
-    def kept(self, resume: bool) -> Iterator[None]:
-        """Keep the folder for this run; one that is taken fails now and not after the first hour."""
+    def locked(self, resume: bool) -> Iterator[None]:
+        """Lock the folder for this run; one that is taken fails now and not after the first hour."""
         with only_writer(self.path):
             if not resume and is_saved(self.path):
                 raise StorageError(
@@ -162,18 +168,23 @@ class RunFolder:
                 self._checked(read_meta(self.path))  # before the model forgets what it was
             yield
 
-    def _checked(self, meta: Mapping[str, Any]) -> dict[str, Any]:
-        training: dict[str, Any] | None = meta.get("training")
-        if training is None:
+    def _checked(self, meta: Mapping[str, Any]) -> RunRecord:
+        if meta.get("training") is None:
             raise StorageError(f"{self.path}: holds a model without training state; choose another folder.")
+        try:
+            record = run_record(meta)
+        except (LookupError, TypeError, ValueError) as error:
+            raise StorageError(
+                f"{self.path}: holds no whole record of a run ({error}); restore it, or choose another folder."
+            ) from error
         for name, value in self.identity.items():
-            found = training["identity"].get(name)
+            found = record.identity.get(name)
             if found != value:
                 raise SettingError(
                     f"{self.path}: was trained with {name}={found!r}, not {value!r}; nothing was changed. "
                     "Give the same to resume it, or choose another folder."
                 )
-        return training
+        return record
 
 
 def run_folder(

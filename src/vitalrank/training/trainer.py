@@ -96,13 +96,13 @@ class Trainer:
         sampler = default_sampler(model, self.config) if sampler is None else _unbound(sampler)
         self._check_measure(train, valid)
         folder = self._folder(model, train, sampler, valid)
-        kept = nullcontext() if folder is None else folder.kept(self._resume)
+        locked = nullcontext() if folder is None else folder.locked(self._resume)
 
         def build() -> Engine:
             engine: Engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
             return engine
 
-        with kept, limited(self.config.threads), dedicated_stream(self.config.device), interruptible() as interrupt:
+        with interruptible() as interrupt, locked, limited(self.config.threads), dedicated_stream(self.config.device):
             engine = build()
             try:
                 run = folder.resume(engine) if folder is not None else Run()
@@ -116,7 +116,9 @@ class Trainer:
                 del engine  # the optimizer's state makes room for what the model copies
                 model.release_training_state()
         if interrupt.wanted:
-            raise KeyboardInterrupt(_farewell(run, folder))
+            message = _farewell(run, folder)
+            logger.warning("%s", message)
+            raise interrupt.error(message)
         return run.history
 
     def _check_measure(self, train: Interactions, valid: Interactions | None) -> None:
@@ -202,33 +204,37 @@ class _Session:
 
     def go(self) -> None:
         """Train, keep the best epoch, write the folder."""
-        before = self.run.epoch
         try:
             self.run.history.stopped = self._loop()
         finally:
             # A callback's error or a second Ctrl-C also leaves the best epoch in the model.
             try:
-                if (
-                    self.folder is not None
-                    and self.between_epochs
-                    and self.run.epoch > max(before, self.folder.written)
-                ):
+                if self.folder is not None and self.between_epochs and self._is_unsaved(self.folder):
                     self.folder.write(self.model, self.engine, self.run)
             finally:
                 if self.run.best is not None:
                     self.engine.load(self.run.best)
 
+    def _is_unsaved(self, folder: RunFolder) -> bool:
+        """Whether the folder lacks an epoch, or why the run ended."""
+        if self.run.epoch == 0:
+            return False
+        return self.run.epoch > folder.written or self.run.history.stopped != folder.stopped
+
     def _loop(self) -> str:
         while self.run.epoch < self.config.epochs:
+            if self.interrupt.wanted:  # before the first epoch, too
+                return "interrupted"
             if self._patience_exhausted():
                 return "patience"
             record = self._epoch(self.run.epoch + 1)
             stop = [callback(record, self.model) for callback in self.callbacks]
             if any(stop):
                 return "callback"
-            if self.interrupt.wanted:
+            if self.interrupt.number is not None:
                 return "interrupted"
-            if self.folder is not None and self.folder.due(self.run.epoch):
+            more = self.run.epoch < self.config.epochs  # else go() writes, with the reason for the end
+            if more and self.folder is not None and self.folder.due(self.run.epoch):
                 self.folder.write(self.model, self.engine, self.run)
         return "finished"
 
@@ -277,7 +283,7 @@ class _Session:
         value = record.get(self.config.metric)
         if value is not None and value > self.run.best_value:
             if self.run.epoch % self.config.valid_every:
-                self.run.before = Best(self.run.best_epoch, self.run.best_value, self.run.best)
+                self.run.previous_best = Best(self.run.best_epoch, self.run.best_value, self.run.best)
             self.run.take_best(Best(self.run.epoch, value, self.engine.copy()))
 
     def _check(self, epoch: int, totals: Totals) -> None:
@@ -313,6 +319,8 @@ def _kept(folder: RunFolder | None) -> str:
 
 
 def _farewell(run: Run, folder: RunFolder | None) -> str:
+    if run.epoch == 0:
+        return "stopped before the first epoch; nothing was trained."
     done = f"stopped after epoch {run.epoch}"
     if folder is None:
         return f"{done}; the model keeps what it learnt. Give checkpoint= to be able to resume."
