@@ -11,15 +11,16 @@ from typer.testing import CliRunner
 
 from test_paper import TINY, source_in
 from vitalrank.cli import app, paper
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError, StorageError
-from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.contenders import CONTENDERS, Contender
 from vitalrank.paper.costs import _variations
 from vitalrank.paper.known import known_for, read_known
 from vitalrank.paper.lab import Lab
 from vitalrank.paper.registry import find_experiments
 from vitalrank.paper.running import facts_of, run_paper
-from vitalrank.paper.searching import Search
 from vitalrank.paper.store import Store
+from vitalrank.tuning.plans import plan_of
 from vitalrank.tuning.results import Settings
 
 NAMES = ("itemknn", "uni", "dns")
@@ -61,12 +62,12 @@ def test_the_saved_study_can_be_repeated():
 def test_only_what_is_asked_for_is_read(monkeypatch):
     """Repeating VINS's runs does not need the torch that CML needs."""
 
-    def search(contender, trials):
+    def plan(contender):
         if contender.name == "cml":
             raise SettingError("CML needs torch")
-        return Search(contender, trials)
+        return plan_of(contender.model, contender.sampler, contender.space, TrainConfig(**contender.training))
 
-    monkeypatch.setattr("vitalrank.paper.known.Search", search)
+    monkeypatch.setattr(Contender, "plan", property(plan))
     table = Path(__file__).parents[1] / "docs" / "paper" / "table2.json"
     assert {name for _, name in read_known(table, ("uni", "vins"))} == {"uni", "vins"}
     with pytest.raises(StorageError, match="CML needs torch"):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
 import resource
+import socket
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -17,6 +21,7 @@ from vitalrank.tuning import Trial
 optuna = pytest.importorskip("optuna")
 
 from vitalrank.tuning import studies  # noqa: E402
+from vitalrank.tuning.methods import SEARCH_METHODS  # noqa: E402
 
 CONFIG = vr.TrainConfig(epochs=4, threads=1)
 RANGES = {"dim": [4, 8, 16], "beta": "0..1", "kappa": "2..32:log", "lr": "1e-3..0.1:log"}
@@ -116,17 +121,16 @@ def test_the_settings_as_they_stand_come_first(tune):
     assert 0.6 <= first.sampler["beta"] <= 1
 
 
-def test_settings_that_were_tried_are_not_trained_again(tune, tmp_path):
-    """As when two processes pick the same point at the same moment."""
-    same = {"space": {"dim": [4, 8]}, "storage": tmp_path / "study.journal"}
-    first = tune(**same, trials=1).trials[0]
-    study = optuna.load_study(study_name="mf-vins", storage=studies.kept_in(same["storage"]))
-    study.enqueue_trial({"dim": first.settings.model["dim"]})
+def test_settings_that_were_tried_are_not_trained_again(tune):
+    """As where a sampler picks the same value of a short range of whole numbers again."""
     news = []
-    again, other = tune(**same, trials=3, follow=lambda number, one: news.append((number, one))).trials[1:]
-    assert (again.state, again.value, again.settings) == ("repeated", first.value, first.settings)
-    assert other.state == "finished"
-    assert {number for number, one in news if isinstance(one, dict)} == {other.number}
+    tuned = tune(space={"dim": "4..5"}, trials=6, callback=lambda number, one: news.append((number, one)))
+    first = {trial.settings.model["dim"]: trial for trial in reversed(tuned.trials)}
+    repeated = [trial for trial in tuned.trials if trial.state == "repeated"]
+    assert len(first) == 2
+    assert len(repeated) == 4
+    assert all(trial.value == first[trial.settings.model["dim"]].value for trial in repeated)
+    assert {number for number, one in news if isinstance(one, dict)} == {trial.number for trial in first.values()}
 
 
 def test_a_trial_that_falls_behind_is_given_up(tune):
@@ -204,6 +208,63 @@ def test_a_model_of_ones_own(parts):
     assert tuned.make_sampler() == vr.VINS(kappa=8, beta=1.0)
 
 
+# ---------------------------------------------------------------------------------------------------- methods
+
+
+@pytest.mark.parametrize("method", SEARCH_METHODS)
+def test_every_method_is_a_function_of_the_seed_and_starts_with_the_defaults(tune, tmp_path, method):
+    space = {"dim": [8, 64], "beta": [0.25, 0.5, 1.0], "margin": [0.5, 1.0]}
+    if method != "grid":
+        space["lr"] = "1e-3..0.1:log"
+    same = {"space": space, "method": method, "pruner": "none", "config": vr.TrainConfig(epochs=1, threads=1)}
+    one = tune(**same, trials=7)
+    assert told(tune(**same, trials=7)) == told(one)
+    assert told(tune(**same, trials=7, seed=1)) != told(one)
+    assert one.trials[0].settings.model["dim"] == vr.MF().dim
+    assert one.trials[0].settings.sampler == {"beta": 0.5, "margin": 1.0}
+    storage = tmp_path / "study.db"
+    with pytest.raises(KeyboardInterrupt):
+        tune(**same, trials=7, storage=storage, callback=_stop_at(4))
+    assert told(tune(**same, trials=7, storage=storage)) == told(one)
+
+
+def test_rounds_come_nearer_to_the_best(tune):
+    tuned = tune(space={"lr": "1e-3..0.1:log", "beta": "0..1"}, method="rounds", trials=13, pruner="none")
+    best = max(tuned.trials[:10], key=lambda trial: trial.value).settings
+    last = [trial.settings for trial in tuned.trials[10:]]  # in a quarter of the space around the best
+    assert len(last) == 3
+    assert all(abs(math.log(one.training["lr"] / best.training["lr"], 100)) <= 0.25 for one in last)
+    assert all(abs(one.sampler["beta"] - best.sampler["beta"]) <= 0.25 for one in last)
+
+
+def test_the_run_off_picks_the_best_mean_over_new_seeds(parts, tune, tmp_path):
+    train, valid, _ = parts
+    same = {"space": RANGES, "trials": 6, "storage": tmp_path / "study.db", "pruner": "none"}
+    first = tune(**same)
+    tuned = tune(**same, finalists=3, runoff_seeds=2)
+    ranked = sorted(first.trials, key=lambda trial: -trial.value)
+    assert told(tuned) == told(first)
+    assert {str(one.settings) for one in tuned.finalists} == {str(trial.settings) for trial in ranked[:3]}
+    assert tuned.value == max(one.mean for one in tuned.finalists) == tuned.finalists[0].mean
+    assert tuned.settings == tuned.finalists[0].settings
+    for number, value in enumerate(tuned.finalists[0].values, start=1):
+        trainer = Trainer(replace(tuned.config, seed=CONFIG.seed + number), progress=False)
+        history = trainer.fit(tuned.make_model(), train, tuned.make_sampler(), valid)
+        assert max(record["ndcg@10"] for record in history) == value
+    news = []
+    again = tune(**same, finalists=3, runoff_seeds=2, callback=lambda number, one: news.append(one))
+    assert news == []
+    assert again.finalists == tuned.finalists
+
+
+def _stop_at(stop):
+    def callback(number, news):
+        if number == stop:
+            raise KeyboardInterrupt
+
+    return callback
+
+
 # ---------------------------------------------------------------------------------------------------- going on
 
 
@@ -223,7 +284,7 @@ def test_a_finished_study_is_not_trained_again(tune, whole, tmp_path):
     storage = f"sqlite:///{tmp_path / 'study.db'}"
     tune(space=RANGES, trials=3, storage=storage)
     news = []
-    again = tune(space=RANGES, trials=3, storage=storage, follow=lambda number, one: news.append(one))
+    again = tune(space=RANGES, trials=3, storage=storage, callback=lambda number, one: news.append(one))
     assert news == []
     assert told(again) == told(whole)[:3]
 
@@ -235,7 +296,7 @@ def test_ctrl_c_loses_the_running_trial_alone(tune, whole, tmp_path):
 
     storage = tmp_path / "study.journal"
     with pytest.raises(KeyboardInterrupt, match="3 of 14 trials are done"):
-        tune(space=RANGES, trials=14, storage=storage, follow=stop)
+        tune(space=RANGES, trials=14, storage=storage, callback=stop)
     assert told(tune(space=RANGES, trials=14, storage=storage)) == told(whole)
 
 
@@ -251,20 +312,20 @@ def test_a_disk_that_fills_ends_the_search_in_one_line_and_loses_no_trial(tune, 
     same = {"space": RANGES, "trials": 5, "storage": storage, "workers": workers}
     try:
         with pytest.raises(StorageError, match=r"cannot be written \(.+\) after [12] of 5 trials; mend") as told:
-            tune(**same, follow=fill)
+            tune(**same, callback=fill)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert "\n" not in str(told.value)
     assert len(tune(**same).trials) == 5
 
 
-def test_a_killed_process_is_noticed(tune, whole, tmp_path):
-    """Its trial is still marked as running when the study goes on."""
+def test_a_trial_of_a_process_that_is_gone_is_tried_again(tune, whole, tmp_path):
+    """Whether its worker cannot be known, as of version 0.1, or was one of this process's id and host."""
     storage = tmp_path / "study.journal"
     tune(space=RANGES, trials=3, storage=storage)
-    done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    lost = optuna.load_study(study_name="mf-vins", storage=studies.kept_in(storage)).ask()
-    lost.set_user_attr("worker", f"{studies.worker_name().rpartition(':')[0]}:{int(done.stdout)}")
+    study = optuna.load_study(study_name="mf-vins", storage=studies.storage_of(storage))
+    study.ask()
+    study.ask().set_user_attr("worker", f"{socket.gethostname()}:{os.getpid()}")
     assert told(tune(space=RANGES, trials=14, storage=storage)) == told(whole)
 
 
@@ -297,28 +358,10 @@ def test_several_workers_share_a_study(tune, tmp_path):
         trials=9,
         workers=3,
         storage=tmp_path / "study.journal",
-        follow=lambda _, news: finished.append(news) if isinstance(news, Trial) else None,
+        callback=lambda _, news: finished.append(news) if isinstance(news, Trial) else None,
     )
     assert len(tuned.trials) == len(finished) == 9
     assert len({str(trial.settings) for trial in tuned.trials}) == 9
-
-
-def test_several_processes_share_a_study(tune, tmp_path):
-    code = (
-        "import sys, vitalrank as vr\n"
-        "log = vr.datasets.synthetic(users=80, items=60, interactions=1500, seed=0)\n"
-        "train, valid, _ = log.split_last(0.2, valid=0.1)\n"
-        "space = {'dim': [4, 8, 16], 'beta': '0..1'}\n"
-        "config = vr.TrainConfig(epochs=4, threads=1)\n"
-        "vr.tune(train, valid, 'mf', 'vins', space=space, trials=6, storage=sys.argv[1], config=config)\n"
-    )
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    same = {"space": {"dim": [4, 8, 16], "beta": "0..1"}, "storage": url}
-    tune(**same, trials=2)
-    with subprocess.Popen([sys.executable, "-c", code, url]) as other:
-        tune(**same, trials=6)
-    assert other.returncode == 0
-    assert 6 <= len(tune(**same, trials=6).trials) <= 7  # a trial that runs elsewhere is not waited for
 
 
 def test_an_error_of_one_worker_stops_the_others(tune):
@@ -326,7 +369,7 @@ def test_an_error_of_one_worker_stops_the_others(tune):
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        tune(space=RANGES, trials=50, workers=2, follow=fail)
+        tune(space=RANGES, trials=50, workers=2, callback=fail)
 
 
 # ---------------------------------------------------------------------------------------------------- mistakes
@@ -339,6 +382,9 @@ def test_an_error_of_one_worker_stops_the_others(tune):
         ({"workers": 0}, "workers is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"pruner": "axe"}, "unknown pruner 'axe'"),
+        ({"method": "luck"}, "unknown method 'luck'"),
+        ({"method": "grid", "space": {"beta": "0..1"}}, "lists of values"),
+        ({"runoff_seeds": -1}, "runoff_seeds is -1"),
     ],
 )
 def test_mistakes(tune, change, part):

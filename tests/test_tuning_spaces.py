@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vitalrank.errors import SettingError
+from vitalrank.models import is_trained, model_class, model_names
 from vitalrank.samplers import SAMPLERS
 from vitalrank.training import TrainConfig
 from vitalrank.tuning.plans import plan_of
-from vitalrank.tuning.spaces import SPACES, Choice, Range, named_space, parse_dimension
+from vitalrank.tuning.spaces import SPACES, Choice, Range, including, named_space, parse_dimension
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -34,9 +35,34 @@ def test_the_papers_grid():
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_every_value_of_a_named_space_is_allowed(name, sampler):
     plan = plan_of("mf", sampler, name, TrainConfig())  # makes a sampler and settings from both ends of every range
-    own = {knob.field for knob in plan.knobs.values() if knob.part == "sampler"}
+    own = {knob.field for knob in plan.parameters.values() if knob.part == "sampler"}
     assert own <= {field.name for field in fields(SAMPLERS[sampler])}
-    assert {"dim", "reg"} <= plan.knobs.keys()
+    assert {"dim", "reg"} <= plan.parameters.keys()
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("sampler", [None, *SAMPLERS])
+@pytest.mark.parametrize("model", [name for name in model_names() if name != "TorchRecommender"])
+def test_every_named_space_contains_the_defaults(name, sampler, model):
+    if not is_trained(model_class(model)()):
+        sampler = None
+    plan = plan_of(model, sampler, name, TrainConfig())
+    start = plan.start()
+    assert start is not None
+    settings = plan.settings(start)
+    assert plan.model(settings).get_params() == model_class(model)().get_params()
+    assert plan.training(settings) == TrainConfig().with_defaults(model_class(model)().defaults)
+    if sampler is not None:
+        assert plan.sampler(settings) == SAMPLERS[sampler]()
+
+
+@given(st.floats(-10, 10), st.floats(-10, 10), st.floats(-10, 10), st.booleans())
+def test_a_space_is_widened_to_contain_a_value(one, other, value, log):
+    low, high = sorted((abs(one) + 0.1, abs(one) + abs(other) + 0.2))
+    wider = including(Range(low, high, log), value)
+    assert value in wider
+    assert low in wider or not log
+    assert isinstance(wider, Range) == (not log or value > 0)
 
 
 @given(st.tuples(finite, finite).filter(lambda ends: ends[0] < ends[1]))
@@ -67,7 +93,7 @@ def test_what_is_no_range(text, part):
 
 def test_names_find_their_homes():
     written = {"dim": [8, 16], "margin": "1,2", "hinge_margin": "0.5..2", "kappa": "4..8", "lr": "1e-3..1e-2:log"}
-    knobs = plan_of("mf", "vins", written, TrainConfig(loss="hinge")).knobs
+    knobs = plan_of("mf", "vins", written, TrainConfig(loss="hinge")).parameters
     assert {name: (knob.part, knob.field) for name, knob in knobs.items()} == {
         "dim": ("model", "dim"),
         "margin": ("sampler", "margin"),

@@ -45,9 +45,13 @@ def tune(
     space: Annotated[
         str | None,
         _search(
-            help="paper, its grid, or wide, ranges around the defaults.", show_default="paper, or only the ranges given"
+            help="paper, its grid, or wide, ranges around the defaults; both with the defaults.",
+            show_default="paper, or only the ranges given",
         ),
     ] = None,
+    method: Annotated[str, _search(help="tpe, random, grid, or rounds: that of the paper's study.")] = "tpe",
+    finalists: Annotated[int, _search(help="How many of the best settings the run-off trains again.")] = 4,
+    runoff_seeds: Annotated[int, _search(help="With how many other seeds; 0 for no run-off.")] = 0,
     pruner: Annotated[str, _search(help="How to give up bad trials early: median, halving or none.")] = "median",
     storage: Annotated[
         str | None,
@@ -88,7 +92,8 @@ def tune(
         tuned = search(
             parts["train"], parts["valid"], make, law, space=searched, trials=trials, seed=seed, config=config,
             fixed=options.training_of(ctx, given=True), storage=storage or out / "study.db", study=study,
-            workers=workers, pruner=pruner, follow=follow,
+            workers=workers, pruner=pruner, method=method, finalists=finalists, runoff_seeds=runoff_seeds,
+            callback=follow,
         )  # fmt: skip
     reading = {key: value for key, value in in_force(ctx).items() if key.replace("-", "_") in options.READING}
     best = fit_file(reading, model, tuned.make_model(), tuned.make_sampler(), vars(tuned.config))
@@ -118,10 +123,7 @@ def _space(
     """The ranges that were given, or a named space without what is fixed, or both."""
     from vitalrank.cli.choices import pairs
     from vitalrank.errors import SettingError
-    from vitalrank.models import is_trained
-    from vitalrank.training.trainer import default_sampler
-    from vitalrank.tuning import named_space
-    from vitalrank.tuning.plans import sampler_name
+    from vitalrank.tuning.plans import space_of
     from vitalrank.tuning.spaces import parse_dimension
 
     ranges = pairs(typed_and_filed(ctx, "ranges"), "--range", "beta=0..1")
@@ -132,10 +134,8 @@ def _space(
     own = {name: parse_dimension(text) for name, text in ranges.items()}
     if ranges and ctx.params["space"] is None:
         return own
-    made = make()
-    if law is None and is_trained(made):
-        law = default_sampler(made, TrainConfig())
-    named = named_space(ctx.params["space"] or "paper", model, None if law is None else sampler_name(law))
+    config = TrainConfig(**options.training_of(ctx))
+    named = space_of(ctx.params["space"] or "paper", make, law, config, fixed=options.training_of(ctx, given=True))
     return {**{name: one for name, one in named.items() if name not in typed}, **own}
 
 

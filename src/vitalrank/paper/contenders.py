@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vitalrank.config import TrainConfig
 from vitalrank.samplers import AOBPR, CML, DNS, IRGAN, LFMD, LFMW, PRIS, SA, VINS, Popularity, Sampler, Uniform
+from vitalrank.tuning.plans import Plan, plan_of
+from vitalrank.tuning.rounds import Rounds
 from vitalrank.tuning.spaces import Choice, Dimension, Range, named_space
 
 Space = Mapping[str, Dimension]
@@ -62,6 +65,15 @@ class Contender:
     def is_deep(self) -> bool:
         """Whether its model costs so much that trials, seeds and lengths of its runs are its own."""
         return self.model in _DEEP
+
+    @property
+    def plan(self) -> Plan:
+        """What is searched, by where it belongs."""
+        return plan_of(self.model, self.sampler, dict(self.space), TrainConfig(**self.training))
+
+    def rounds(self, trials: int, seed: int = 0) -> Rounds:
+        """The search over its space."""
+        return Rounds(self.plan.space, trials, seed)
 
     def with_model(self, model: str) -> Contender:
         """The same sampler with another model."""

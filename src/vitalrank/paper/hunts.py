@@ -1,115 +1,117 @@
-"""One contender's search on one log, as far as it has come."""
+"""The search of one method on one log: its rounds and run-off, as jobs of the study."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
-from typing import NamedTuple
+from typing import Any
 
-from vitalrank.paper.points import Point
-from vitalrank.paper.searching import Search
 from vitalrank.paper.store import Store
 from vitalrank.paper.units import Unit
+from vitalrank.tuning.plans import Plan
 from vitalrank.tuning.results import Settings
+from vitalrank.tuning.rounds import Rounds, SearchState, TrialResult, finalists_of
 
-
-class Trial(NamedTuple):
-    """Settings that are tried, where in the space they lie, and the runs that try them."""
-
-    point: Point
-    settings: Settings
-    units: list[Unit]
+Params = Mapping[str, Any]
+MakeJobs = Callable[[Settings], list[Unit]]
 
 
 class Hunt:
-    """The trials of a search, round by round, and a run-off between the best of them.
+    """The trials of a search in rounds, and a run-off between the best of them.
 
     One run of each trial says little where seeds differ by more than settings do; so the best few are run again, with
     other seeds, and the best mean wins. What comes next is known once all before it is finished.
 
     Parameters
     ----------
-    search
-        Where to look.
-    try_out, try_again
-        The runs that try some settings: first, and in the run-off.
+    plan
+        What is searched.
+    rounds
+        The search.
+    trial_jobs, runoff_jobs
+        The jobs that evaluate some settings: first, and in the run-off.
     finalists
         Trials that come into the run-off; 1 for none.
     store
-        Where finished units are.
+        Where finished jobs are.
     """
 
     def __init__(
-        self,
-        search: Search,
-        try_out: Callable[[Settings], list[Unit]],
-        try_again: Callable[[Settings], list[Unit]],
-        finalists: int,
-        store: Store,
+        self, plan: Plan, rounds: Rounds, trial_jobs: MakeJobs, runoff_jobs: MakeJobs, finalists: int, store: Store
     ) -> None:
-        self._search = search
-        self._try_out = try_out
-        self._try_again = try_again
+        self._plan = plan
+        self._makers = {False: trial_jobs, True: runoff_jobs}  # by whether it is the run-off
         self._finalists = finalists
         self._store = store
-        self._rounds: list[list[Trial]] = []
-        self._run_off: list[Trial] = []
+        self._jobs: dict[tuple[bool, str], list[Unit]] = {}
+        self._state = SearchState(rounds, self._trial_result)
+        self._best: list[Params] = []  # the finalists
 
     @property
     def trials(self) -> list[Unit]:
-        """The runs of all rounds that are known."""
-        self._go_on()
-        return _units(self._tried)
+        """The jobs of all rounds that are known."""
+        self._advance()
+        return _distinct(job for params in self._state.candidates for job in self._jobs_of(params, False))
 
     @property
     def units(self) -> list[Unit]:
-        """All that is known to be run."""
-        return [*self.trials, *_units(self._run_off)]
+        """All jobs that are known."""
+        return [*self.trials, *_distinct(job for params in self._best for job in self._runoff_jobs(params))]
 
     @property
     def is_finished(self) -> bool:
-        """Whether every round was tried, and the run-off held."""
-        self._go_on()
-        return bool(self._run_off) and self._are_done(self._run_off)
+        """Whether every round was run, and the run-off."""
+        self._advance()
+        return self._state.is_complete and all(map(self._runoff_result, self._best))
 
     def best(self) -> Settings | None:
         """The settings that won, once that is known; None before, or if none worked."""
-        best = self._ranked(self._run_off)[:1] if self.is_finished else []
-        return best[0].settings if best else None
-
-    @property
-    def _tried(self) -> list[Trial]:
-        return [trial for trials in self._rounds for trial in trials]
-
-    def _go_on(self) -> None:
-        while len(self._rounds) < self._search.rounds and self._are_done(self._tried):
-            values = [(trial.point, self._value(trial)) for trial in self._tried]
-            points = self._search.points(len(self._rounds), [(p, v) for p, v in values if v is not None])
-            found = ((point, self._search.settings(point)) for point in points)
-            self._rounds.append([Trial(*trial, self._try_out(trial[1])) for trial in found])
-        if not self._run_off and len(self._rounds) == self._search.rounds and self._are_done(self._tried):
-            best = self._ranked(self._tried)[: self._finalists]
-            again = self._try_again if len(best) > 1 else self._try_out
-            self._run_off = [trial._replace(units=again(trial.settings)) for trial in best] or self._tried
-
-    def _ranked(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Those that worked, the best first, no settings twice."""
-        values = {trial.units[0].key: (self._value(trial), trial) for trial in trials}
-        working = [(value, trial) for value, trial in values.values() if value is not None]
-        return [trial for _, trial in sorted(working, key=lambda pair: -pair[0])]
-
-    def _value(self, trial: Trial) -> float | None:
-        """Its mean on valid; None if a run failed or has no finite value."""
-        values = [result["value"] for unit in trial.units if (result := self._store.read(unit)) is not None]
-        if not values or None in values:
+        if not self.is_finished:
             return None
+        winners = self._ranked(self._best, self._runoff_result)
+        return self._plan.settings(winners[0]) if winners else None
+
+    def _ranked(self, candidates: Sequence[Params], result: Callable[[Params], TrialResult | None]) -> list[Params]:
+        """Those that worked, the best first."""
+        found = [(params, result(params)) for params in candidates]
+        return finalists_of([(params, tested and tested.value) for params, tested in found], len(found))
+
+    def _advance(self) -> None:
+        self._state.advance()
+        if not self._best and self._state.is_complete:
+            results = [(params, self._trial_result(params)) for params in self._state.candidates]
+            self._best = finalists_of(
+                [(params, result and result.value) for params, result in results], self._finalists
+            )
+
+    def _jobs_of(self, params: Params, is_runoff: bool) -> list[Unit]:
+        place = (is_runoff, repr(params))
+        if place not in self._jobs:
+            self._jobs[place] = self._makers[is_runoff](self._plan.settings(params))
+        return self._jobs[place]
+
+    def _runoff_jobs(self, params: Params) -> list[Unit]:
+        """The jobs of a finalist; a single one is not run again."""
+        return self._jobs_of(params, len(self._best) > 1)
+
+    def _trial_result(self, params: Params) -> TrialResult | None:
+        return self._result(self._jobs_of(params, False))
+
+    def _runoff_result(self, params: Params) -> TrialResult | None:
+        return self._result(self._runoff_jobs(params))
+
+    def _result(self, jobs: list[Unit]) -> TrialResult | None:
+        """The mean on valid, no value if a run failed or diverged; None if a job is not finished."""
+        results = [result for job in jobs if (result := self._store.read(job)) is not None]
+        if len(results) < len(jobs):
+            return None
+        values = [result["value"] for result in results]
+        if None in values:
+            return TrialResult(None)
         mean = sum(values) / len(values)
-        return mean if isfinite(mean) else None
-
-    def _are_done(self, trials: Sequence[Trial]) -> bool:
-        return all(unit in self._store for unit in _units(trials))
+        return TrialResult(mean if isfinite(mean) else None)
 
 
-def _units(trials: Sequence[Trial]) -> list[Unit]:
-    """The runs of the trials, none twice."""
-    return list({unit.key: unit for trial in trials for unit in trial.units}.values())
+def _distinct(jobs: Iterable[Unit]) -> list[Unit]:
+    """The jobs, none twice."""
+    return list({job.key: job for job in jobs}.values())

@@ -9,7 +9,6 @@ from typing import Any
 
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.paper.contenders import CONTENDERS
-from vitalrank.paper.searching import Search
 from vitalrank.tuning.results import Settings
 
 Known = Mapping[tuple[str, str], Settings]  # by log and contender
@@ -62,7 +61,7 @@ def known_for(path: Path, logs: Collection[str], names: Collection[str]) -> Know
 
 def _settings(name: str, values: Mapping[str, Any]) -> Settings:
     """What a contender searches, by where it belongs; no more and no less."""
-    search = Search(CONTENDERS[name], trials=1)
-    if values.keys() != search.names:
-        raise ValueError(f"{name} has {', '.join(sorted(values))} and not {', '.join(sorted(search.names))}")
-    return search.named(values)
+    plan = CONTENDERS[name].plan
+    if values.keys() != plan.space.keys():
+        raise ValueError(f"{name} has {', '.join(sorted(values))} and not {', '.join(sorted(plan.space))}")
+    return plan.settings(values)

@@ -15,7 +15,6 @@ from vitalrank.paper.hunts import Hunt
 from vitalrank.paper.known import Known
 from vitalrank.paper.logs import Source
 from vitalrank.paper.scheduling import Crew, Goal, Tell, achieve
-from vitalrank.paper.searching import Search
 from vitalrank.paper.settings import StudySettings
 from vitalrank.paper.store import Store
 from vitalrank.paper.units import Unit
@@ -112,12 +111,12 @@ class Lab:
         place = (source.name, contender.name)
         if place not in self._hunts:
             here = self.settings
-            search = Search(contender, self._trials_of(contender), here.search_seed)
+            rounds = contender.rounds(self._trials_of(contender), here.search_seed)
             try_out = partial(self._runs, "trial", source, contender)
             try_again = partial(self._runs, "runoff", source, contender)
-            half = max(search.trials // 2, 1)
+            half = max(rounds.trials // 2, 1)
             finalists = 1 if contender.sampler is None else min(here.finalists, half)
-            self._hunts[place] = Hunt(search, try_out, try_again, finalists, self.store)
+            self._hunts[place] = Hunt(contender.plan, rounds, try_out, try_again, finalists, self.store)
         return self._hunts[place]
 
     def _trials_of(self, contender: Contender) -> int:

@@ -9,8 +9,8 @@ from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.experiment import Data, nothing
 from vitalrank.paper.published import STANDS_FOR, STATISTICS
 from vitalrank.paper.registry import EXPERIMENTS
-from vitalrank.paper.searching import ENOUGH, PLENTY
 from vitalrank.paper.settings import StudySettings
+from vitalrank.tuning.rounds import ENOUGH, PLENTY
 
 _INTRO = """\
 # The paper, reproduced

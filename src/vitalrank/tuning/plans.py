@@ -1,4 +1,4 @@
-"""What is to be searched: each knob, where it belongs, and how to make a trial's parts from chosen values."""
+"""What is searched: each hyperparameter, where it belongs, and the model, sampler and training of chosen values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vitalrank.models import is_trained, model_class, model_names
 from vitalrank.samplers import SAMPLERS, Sampler, find_sampler
 from vitalrank.training.trainer import default_sampler
 from vitalrank.tuning.results import Settings
-from vitalrank.tuning.spaces import Choice, Dimension, Range, named_space, parse_dimension
+from vitalrank.tuning.spaces import Choice, Dimension, Range, including, named_space, parse_dimension
 
 # Training settings that a search may choose, by the names of their flags; "margin" alone is the sampler's, or that of
 # both where a model's own sampler takes it from the training.
@@ -24,27 +24,29 @@ _TRAINING = {
 }  # fmt: skip
 _OWN = "own"  # a model that no registry knows
 
-Written = Mapping[str, "str | Sequence[Any] | Dimension"]
+DimensionLike = str | Sequence[Any] | Dimension
+SpaceLike = Mapping[str, DimensionLike]
+ModelFactory = Callable[..., Any]  # makes an unfitted model from settings
 
 
 @dataclass(frozen=True)
-class Knob:
+class Hyperparameter:
     """One searched setting."""
 
     part: str  # "model", "sampler" or "training"
     field: str
     dimension: Dimension
-    default: Any  # as it is when nobody turns it
+    default: Any  # of the library, the model or the caller
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A model, a sampler and training settings, with the knobs to turn."""
+    """A model, a sampler and training settings, with the hyperparameters to search."""
 
-    make: Callable[..., Any]
-    law: Sampler | None  # None: the model's own, or none
+    make: ModelFactory
+    given_sampler: Sampler | None  # None: the model's own, or none
     config: TrainConfig
-    knobs: Mapping[str, Knob]
+    parameters: Mapping[str, Hyperparameter]
     model_name: str
     sampler_name: str | None
     fixed: Collection[str] = ()  # training settings that hold whatever the model's own default
@@ -52,8 +54,8 @@ class Plan:
     def settings(self, chosen: Mapping[str, Any]) -> Settings:
         """Chosen values, by what they are of."""
         parts: dict[str, dict[str, Any]] = {"model": {}, "sampler": {}, "training": {}}
-        for name, knob in self.knobs.items():
-            parts[knob.part][knob.field] = chosen[name]
+        for name, one in self.parameters.items():
+            parts[one.part][one.field] = chosen[name]
         return Settings(**parts)
 
     def model(self, settings: Settings) -> Any:
@@ -68,79 +70,130 @@ class Plan:
         """The sampler, or None for a model without steps."""
         if self.sampler_name is None:
             return None
-        law = self.law or default_sampler(self.model(settings), self.training(settings))
-        return replace(law, **settings.sampler)
+        base = self.given_sampler or default_sampler(self.model(settings), self.training(settings))
+        return replace(base, **settings.sampler)
+
+    @property
+    def space(self) -> dict[str, Dimension]:
+        """The dimensions by name."""
+        return {name: one.dimension for name, one in self.parameters.items()}
 
     def start(self) -> dict[str, Any] | None:
-        """The settings as they stand, if they lie in the space."""
-        inside = all(knob.default in knob.dimension for knob in self.knobs.values())
-        return {name: knob.default for name, knob in self.knobs.items()} if inside else None
+        """The default settings, if they lie in the space."""
+        inside = all(one.default in one.dimension for one in self.parameters.values())
+        return {name: one.default for name, one in self.parameters.items()} if inside else None
 
     def check(self) -> None:
         """Refuse a value that the model, the sampler or the training does not take before anything runs."""
-        first = {name: _ends(knob.dimension)[0] for name, knob in self.knobs.items()}
-        for name, knob in self.knobs.items():
-            for value in _ends(knob.dimension):
+        first = {name: _ends(one.dimension)[0] for name, one in self.parameters.items()}
+        for name, one in self.parameters.items():
+            for value in _ends(one.dimension):
                 settings = self.settings({**first, name: value})
                 self.sampler(settings)
                 self.training(settings)
 
 
 def plan_of(
-    model: str | Callable[..., Any],
+    model: str | ModelFactory,
     sampler: str | Sampler | None,
-    space: str | Written,
+    space: str | SpaceLike,
     config: TrainConfig,
     fixed: Collection[str] = (),
 ) -> Plan:
     """The plan for what the caller of ``tune`` gave, checked."""
-    make: Callable[..., Any] = model_class(model) if isinstance(model, str) else model
-    base = make()
-    taken = config.with_defaults(base.defaults, fixed)
-    if isinstance(sampler, str):
-        sampler = find_sampler(sampler)()
-    if not is_trained(base):
-        if sampler is not None:
-            raise SettingError(f"{type(base).__name__} has no steps and no sampler; leave out the sampler.")
-        law = None
-    else:
-        law = sampler or default_sampler(base, taken)
-    names = _model_name(make), None if law is None else sampler_name(law)
-    written: Written = named_space(space, *names) if isinstance(space, str) else space
-    both = "hinge_margin" not in written and sampler is None and law is not None and _shares_margin(base, taken)
-    homes = {name: "hinge_margin" if both and name == "margin" else name for name in written}
-    knobs = {name: _knob(homes[name], value, make, law, taken) for name, value in written.items()}
-    plan = Plan(make, sampler, config, knobs, *names, fixed)
+    parts = _parts_of(model, sampler, config, fixed)
+    given: SpaceLike = parts.named_space(space) if isinstance(space, str) else space
+    parameters = {name: parts.parameter(name, value, given) for name, value in given.items()}
+    plan = Plan(parts.make, parts.given_sampler, config, parameters, *parts.names, fixed)
     plan.check()
-    if law is not None:
-        _check_margin(knobs, taken)
+    if parts.sampler is not None:
+        _check_margin(parameters, parts.config)
     return plan
 
 
-def _check_margin(knobs: Mapping[str, Knob], config: TrainConfig) -> None:
+def space_of(
+    name: str,
+    model: str | ModelFactory,
+    sampler: str | Sampler | None,
+    config: TrainConfig,
+    fixed: Collection[str] = (),
+) -> dict[str, Dimension]:
+    """The named space of a model and a sampler, widened to contain their default settings.
+
+    Examples
+    --------
+    >>> space_of("paper", "mf", "dns", TrainConfig())["reg"]
+    Choice(values=(0.0005, 0.001, 0.005, 0.01, 0.06))
+    """
+    return _parts_of(model, sampler, config, fixed).named_space(name)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What is searched over, with defaults filled in."""
+
+    make: ModelFactory
+    given_sampler: Sampler | None
+    sampler: Sampler | None  # the model's own where none is given; None for a model without training steps
+    config: TrainConfig
+    shares_margin: bool  # whether the sampler takes its margin from the training
+
+    @property
+    def names(self) -> tuple[str, str | None]:
+        """The names of model and sampler in the registries."""
+        return _model_name(self.make), None if self.sampler is None else sampler_name(self.sampler)
+
+    def named_space(self, name: str) -> dict[str, Dimension]:
+        """The named space, with the defaults."""
+        space = named_space(name, *self.names)
+        return {key: including(one, self.parameter(key, one, space).default) for key, one in space.items()}
+
+    def parameter(self, name: str, value: DimensionLike, space: Collection[str]) -> Hyperparameter:
+        """Where a name belongs: the model first, then the sampler, then the training."""
+        if name == "margin" and self.shares_margin and "hinge_margin" not in space:
+            name = "hinge_margin"
+        homes = self._homes()
+        for part, known in homes.items():
+            if name in known:
+                field = _TRAINING[name] if part == "training" else name
+                return Hyperparameter(part, field, _typed(parse_dimension(value), known[name]), known[name])
+        every = ", ".join(sorted({key for known in homes.values() for key in known})) or "none"
+        raise SettingError(f"nothing here has a setting {name!r} to search; these can be: {every}.")
+
+    def _homes(self) -> dict[str, dict[str, Any]]:
+        """The settings of each part with their defaults."""
+        homes = {"model": {key: one.default for key, one in signature(self.make).parameters.items()}}
+        if self.sampler is not None:
+            homes["sampler"] = {field.name: getattr(self.sampler, field.name) for field in fields(self.sampler)}
+            homes["training"] = {flag: getattr(self.config, field) for flag, field in _TRAINING.items()}
+        return homes
+
+
+def _parts_of(
+    model: str | ModelFactory, sampler: str | Sampler | None, config: TrainConfig, fixed: Collection[str]
+) -> _Parts:
+    make: ModelFactory = model_class(model) if isinstance(model, str) else model
+    base = make()
+    filled = config.with_defaults(base.defaults, fixed)
+    given = find_sampler(sampler)() if isinstance(sampler, str) else sampler
+    if not is_trained(base):
+        if given is not None:
+            raise SettingError(f"{type(base).__name__} has no steps and no sampler; leave out the sampler.")
+        return _Parts(make, None, None, filled, False)
+    return _Parts(
+        make, given, given or default_sampler(base, filled), filled, not given and _shares_margin(base, filled)
+    )
+
+
+def _check_margin(parameters: Mapping[str, Hyperparameter], config: TrainConfig) -> None:
     """Refuse to search or to set a margin that none of the losses has."""
-    losses = _ends(knobs["loss"].dimension) if "loss" in knobs else (config.loss,)
+    losses = _ends(parameters["loss"].dimension) if "loss" in parameters else (config.loss,)
     if any(replace(config, loss=loss).has_margin() for loss in losses):
         return
-    if "hinge_margin" in knobs:
+    if "hinge_margin" in parameters:
         names = ", ".join(losses)
         raise SettingError(f"hinge_margin cannot be searched: no loss here ({names}) has a margin; choose the hinge.")
     config.check_margin()
-
-
-def _knob(name: str, value: Any, make: Callable[..., Any], law: Sampler | None, config: TrainConfig) -> Knob:
-    """Where a name belongs: the model first, then the sampler, then the training."""
-    homes: dict[str, dict[str, Any]] = {
-        "model": {key: parameter.default for key, parameter in signature(make).parameters.items()},
-        "sampler": {} if law is None else {field.name: getattr(law, field.name) for field in fields(law)},
-        "training": {} if law is None else {flag: getattr(config, field) for flag, field in _TRAINING.items()},
-    }
-    for part, known in homes.items():
-        if name in known:
-            field = _TRAINING[name] if part == "training" else name
-            return Knob(part, field, _typed(parse_dimension(value), known[name]), known[name])
-    every = sorted({key for known in homes.values() for key in known})
-    raise SettingError(f"nothing here has a setting {name!r} to search; these can be: {', '.join(every) or 'none'}.")
 
 
 def _shares_margin(model: Any, config: TrainConfig) -> bool:
@@ -162,13 +215,13 @@ def _ends(dimension: Dimension) -> tuple[Any, ...]:
     return dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
 
 
-def _model_name(make: Callable[..., Any]) -> str:
+def _model_name(make: ModelFactory) -> str:
     inner = make.func if isinstance(make, partial) else make
     name = getattr(inner, "__name__", "").lower()
     return name if name in {known.lower() for known in model_names()} else _OWN
 
 
-def sampler_name(law: Sampler) -> str:
+def sampler_name(sampler: Sampler) -> str:
     """The name of a sampler in the registry.
 
     Examples
@@ -177,4 +230,4 @@ def sampler_name(law: Sampler) -> str:
     >>> sampler_name(vr.VINS())
     'vins'
     """
-    return next((name for name, kind in SAMPLERS.items() if type(law) is kind), _OWN)
+    return next((name for name, kind in SAMPLERS.items() if type(sampler) is kind), _OWN)

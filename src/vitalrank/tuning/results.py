@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,11 +35,25 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Finalist:
+    """Settings that were trained again with other seeds."""
+
+    settings: Settings
+    values: tuple[float, ...]  # on valid, one for each seed; empty if a run diverged
+
+    @property
+    def mean(self) -> float:
+        """The mean over the seeds; minus infinity if a run diverged."""
+        return sum(self.values) / len(self.values) if self.values else -math.inf
+
+
+@dataclass(frozen=True)
 class Tuned:
     """What :func:`vitalrank.tune` found; test was never read.
 
     ``settings`` holds what was searched, as the winner has it; ``config`` all training settings of the winner, and
-    ``make_model`` and ``make_sampler`` make an unfitted model and a sampler with its settings.
+    ``make_model`` and ``make_sampler`` make an unfitted model and a sampler with its settings. After a run-off
+    ``value`` is the winner's mean over the seeds of the run-off, and ``epoch`` that of its first run.
     """
 
     metric: str
@@ -49,6 +64,7 @@ class Tuned:
     config: TrainConfig
     make_model: Callable[[], Any] = field(repr=False)
     make_sampler: Callable[[], Any] = field(repr=False)  # gives None for a model without one
+    finalists: tuple[Finalist, ...] = ()  # of the run-off, the best first
 
     def to_csv(self) -> str:
         """The trials as a table, best first."""

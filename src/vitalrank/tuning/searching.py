@@ -8,49 +8,54 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import optuna
+from optuna.exceptions import UpdateFinishedTrialError
+from optuna.trial import FrozenTrial
+
 from vitalrank._util.devices import taking_turns
 from vitalrank._util.threads import serve_several
+from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError, StorageError, TrainingError
 from vitalrank.evaluation import value_of
 from vitalrank.history import Record
 from vitalrank.interactions import Interactions
-from vitalrank.training import TrainConfig, Trainer
+from vitalrank.models.base import Recommender
+from vitalrank.training import Trainer
 from vitalrank.tuning import studies
+from vitalrank.tuning.claims import OUTCOME, Claims
 from vitalrank.tuning.plans import Plan
-from vitalrank.tuning.results import Trial, Tuned
+from vitalrank.tuning.results import Trial
 
-# Told of each epoch (its record) and of each trial that came to an end.
-Follower = Callable[[int, Record | Trial], None]
+# Called with a trial's number after each of its epochs (the record) and when it has ended.
+Callback = Callable[[int, Record | Trial], None]
 
 logger = logging.getLogger(__name__)
 
-_NOTES = "outcome"  # where the study keeps what came of a trial
-_WHOLE = ("finished", "repeated")  # states of trials that came to their end
+REPEAT = "repeat"  # parameter of a run-off: added to the seed of training
+WHOLE = ("finished", "repeated")  # states of trials that came to their end
+_POLL_SECONDS = 0.3
 
 
 @dataclass
 class Search:
-    """A study and what its trials share."""
+    """Runs the trials of a study."""
 
     plan: Plan
     train: Interactions
     valid: Interactions
-    study: Any
-    distributions: dict[str, Any]
-    trials: int
-    on_grid: bool
-    follow: Follower | None
-    stopped: bool = False
-    running: int = 0
-    done: int = 0  # as last counted: a storage that fails cannot be asked
-    lock: Any = field(default_factory=threading.Lock)
+    claims: Claims
+    callback: Callback | None
+    trials: int  # wanted
+    stopped: threading.Event = field(default_factory=threading.Event)
+    _done: int = 0  # trials, as last counted: a storage that fails cannot be asked
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def go(self, workers: int) -> None:
-        """Run trials until the study has enough."""
+    def run(self, workers: int) -> None:
+        """Run trials until every one that is wanted is finished, here or by other processes."""
         try:
             if workers == 1:
                 self._work()
@@ -62,150 +67,125 @@ class Search:
                     for job in as_completed(jobs):
                         job.result()
                 except BaseException:
-                    self.stopped = True  # the others stop after their epoch
+                    self.stopped.set()  # the others stop after their epoch
                     raise
         except KeyboardInterrupt as stop:
-            done = f"{self._done()} of {self.trials} trials are done"
+            done = f"{len(self.claims.finished)} of {self.trials} trials are done"
             raise KeyboardInterrupt(f"stopped; {done}. The same again goes on if the study has a storage.") from stop
-        except (StorageError, BrokenPipeError):  # told already, or of whoever follows
+        except (StorageError, BrokenPipeError):  # reported already, or of the callback
             raise
         except studies.LOST as error:
             raise StorageError(
-                f"the study cannot be written ({studies.first_line(error)}) after {self.done} of {self.trials} trials; "
-                "mend its storage, such as a full disk, and the same again goes on."
+                f"the study cannot be written ({studies.first_line(error)}) after {self._done} of {self.trials} "
+                "trials; mend its storage, such as a full disk, and the same again goes on."
             ) from error
+
+    @property
+    def whole(self) -> list[FrozenTrial]:
+        """Trials that came to their end; Optuna gives the others a value too, the last that they reported."""
+        return [trial for trial in self.claims.finished if trial.user_attrs[OUTCOME]["state"] in WHOLE]
+
+    def trial(self, trial: FrozenTrial) -> Trial:
+        """A finished trial, as the caller sees it."""
+        return Trial(number=trial.number, settings=self.plan.settings(trial.params), **trial.user_attrs[OUTCOME])
 
     def _work(self) -> None:
         while (trial := self._next()) is not None:
-            try:
-                self._try(trial)
-            finally:
-                with self.lock:
-                    self.running -= 1
+            self._run(trial)
 
-    def _done(self) -> int:
-        """Trials that count: all, but on a grid not those that two processes made of the same point."""
-        states = [_notes(trial)["state"] for trial in studies.finished(self.study)]
-        return len(states) - (states.count("repeated") if self.on_grid else 0)
+    def _next(self) -> optuna.Trial | None:
+        """The next trial of this worker; waits while that depends on trials of others."""
+        claims = self.claims
+        while not self.stopped.is_set():
+            with self._lock:
+                history = claims.history()
+                self._done = len(history.finished)
+                if claims.method.is_complete(history):
+                    return None
+                params = claims.method.propose(history)
+                trial = None if params is None else claims.claim(params, history)
+            if trial is not None:
+                return trial
+            if params is None:
+                self.stopped.wait(_POLL_SECONDS)
+        return None
 
-    def _next(self) -> Any:
-        with self.lock:
-            self.done = self._done()
-            if self.stopped or self.done + self.running >= self.trials:
-                return None
-            trial = self.study.ask(self.distributions)
-            trial.set_user_attr(studies.WORKER, studies.worker_name())
-            self.running += 1
-            return trial
-
-    def _try(self, trial: Any) -> None:
-        """Run a trial and tell the study."""
+    def _run(self, trial: optuna.Trial) -> None:
+        """Run a trial and write what came of it."""
         try:
-            notes, value = self._outcome(trial)
+            outcome, value = self._outcome(trial)
+            is_kept = self.claims.finish(trial, outcome, value, outcome["state"] in WHOLE)
+        except UpdateFinishedTrialError:
+            is_kept = False
         except BaseException:
-            with contextlib.suppress(*studies.LOST):  # the error that broke it off matters more
-                self.study.tell(trial, state=studies.BROKEN_OFF)
+            with contextlib.suppress(*studies.LOST):  # the error that ended it matters more
+                self.claims.abandon(trial)
             raise
-        trial.set_user_attr(_NOTES, notes)
-        if notes["state"] in _WHOLE:
-            self.study.tell(trial, value)
-        else:
-            self.study.tell(trial, state=studies.GIVEN_UP)
-        logger.info("trial %d %s: %s of %s", trial.number, notes["state"], value, trial.params)
-        if self.follow is not None:
-            self.follow(trial.number, self._told(trial.number))
+        if not is_kept:
+            logger.warning("trial %d took so long that other workers gave it up", trial.number)
+            return
+        with self._lock:
+            self._done += 1
+        logger.info("trial %d %s: %s of %s", trial.number, outcome["state"], value, trial.params)
+        if self.callback is not None:
+            settings = self.plan.settings(trial.params)
+            self.callback(trial.number, Trial(number=trial.number, settings=settings, **outcome))
 
-    def _outcome(self, trial: Any) -> tuple[dict[str, Any], float | None]:
-        """What came of a trial: notes to keep with it, and its value."""
-        before = self._earlier(trial)
-        if before is not None:
-            return {**_notes(before), "state": "repeated"}, before.value
+    def _outcome(self, trial: optuna.Trial) -> tuple[dict[str, Any], float | None]:
+        """What came of a trial: a note to keep with it, and its value."""
+        before = next((other for other in self.whole if other.params == trial.params), None)
+        if before is not None:  # a run is a function of its settings
+            return {**before.user_attrs[OUTCOME], "state": "repeated"}, before.value
         began = time.perf_counter()
-        run = _Run(self, trial)
+        run = _TrialRun(self, trial)
         state = run.train()
-        notes = {"state": state, "value": run.best, "epoch": run.best_epoch, "epochs": run.epochs}
-        return {**notes, "seconds": time.perf_counter() - began}, run.best
-
-    def _earlier(self, trial: Any) -> Any:
-        """A finished trial with the same settings: a run is a function of them."""
-        return next((other for other in self._whole() if other.params == trial.params), None)
-
-    def _whole(self) -> list[Any]:
-        """Trials that came to their end; Optuna gives the others a value too, the last that they reported."""
-        return [trial for trial in studies.finished(self.study) if _notes(trial)["state"] in _WHOLE]
-
-    def _told(self, number: int) -> Trial:
-        return self._trial(self.study.get_trials(deepcopy=False)[number])
-
-    def _trial(self, trial: Any) -> Trial:
-        return Trial(number=trial.number, settings=self.plan.settings(trial.params), **_notes(trial))
-
-    def result(self) -> Tuned:
-        """The winner and all trials."""
-        done, whole = studies.finished(self.study), self._whole()
-        if not whole:
-            raise TrainingError(f"all {len(done)} trials diverged; search lower values of lr or higher ones of reg.")
-        best = max(whole, key=lambda trial: (trial.value, -trial.number))
-        settings = self.plan.settings(best.params)
-        return Tuned(
-            metric=self.plan.config.metric,
-            settings=settings,
-            value=float(best.value or 0.0),
-            epoch=_notes(best)["epoch"],
-            trials=tuple(self._trial(trial) for trial in done),
-            config=self.plan.training(settings),
-            make_model=partial(self.plan.model, settings),
-            make_sampler=partial(self.plan.sampler, settings),
-        )
+        outcome = {"state": state, "value": run.best, "epoch": run.best_epoch, "epochs": run.epochs}
+        return {**outcome, "seconds": time.perf_counter() - began}, run.best
 
 
 @dataclass
-class _Run:
+class _TrialRun:
     """One trial's training."""
 
     search: Search
-    trial: Any
+    trial: optuna.Trial
     best: float | None = None
     best_epoch: int | None = None
     epochs: int = 0
-    behind: bool = False
+    pruned: bool = False
 
     def train(self) -> str:
-        """Train and measure; how it ended."""
-        plan = self.search.plan
-        settings = plan.settings(self.trial.params)
+        """Train and measure; returns the state in which it ended."""
+        plan, params = self.search.plan, self.trial.params
+        settings = plan.settings(params)
         model, sampler, config = plan.model(settings), plan.sampler(settings), plan.training(settings)
         if sampler is None:
             model.fit(self.search.train)
             self.best = value_of(model, self.search.valid, config.metric, config.threads)
             return "finished"
-        trainer = Trainer(config, callbacks=[partial(self._epoch, config)], progress=False)
+        config = replace(config, seed=config.seed + params.get(REPEAT, 0))
+        trainer = Trainer(config, callbacks=[partial(self._on_epoch, config)], progress=False)
         try:
             trainer.fit(model, self.search.train, sampler, self.search.valid)
         except TrainingError:
             self.best = self.best_epoch = None
             return "diverged"
-        if self.search.stopped:
+        if self.search.stopped.is_set():
             raise KeyboardInterrupt
-        return "pruned" if self.behind else "finished"
+        return "pruned" if self.pruned else "finished"
 
-    def _epoch(self, config: TrainConfig, record: Record, model: Any) -> bool:
-        """Note an epoch; True stops the training."""
+    def _on_epoch(self, config: TrainConfig, record: Record, model: Recommender) -> bool:
+        """Report an epoch; True stops the training."""
         self.epochs = record["epoch"]
-        if self.search.follow is not None:
-            self.search.follow(self.trial.number, record)
+        if self.search.callback is not None:
+            self.search.callback(self.trial.number, record)
         value = record.get(config.metric)
         if value is not None:
             if self.best is None or value > self.best:
                 self.best, self.best_epoch = value, self.epochs
             self.trial.report(value, self.epochs)
-            self.behind = self.epochs < config.epochs and bool(self.trial.should_prune())
-        return self.behind or self.search.stopped
-
-
-def _notes(trial: Any) -> dict[str, Any]:
-    notes: dict[str, Any] = trial.user_attrs[_NOTES]
-    return notes
+            self.pruned = self.epochs < config.epochs and bool(self.trial.should_prune())
+        return self.pruned or self.search.stopped.is_set()
 
 
 def _check_threading() -> None:

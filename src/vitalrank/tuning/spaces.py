@@ -1,4 +1,4 @@
-"""Search spaces as data: the paper's grid, wider ranges, and what a person types."""
+"""Search spaces as data: the paper's grid, wider ranges, and how they are written as text."""
 
 from __future__ import annotations
 
@@ -126,11 +126,41 @@ def named_space(name: str, model: str, sampler: str | None) -> dict[str, Dimensi
     return {**shared, **by_sampler.get(sampler or "", {})}
 
 
+def including(dimension: Dimension, value: Any) -> Dimension:
+    """The dimension, widened to contain a value.
+
+    Examples
+    --------
+    >>> including(Choice((16, 128)), 64), including(Range(0.1, 1.0), 2.0)
+    (Choice(values=(16, 64, 128)), Range(low=0.1, high=2.0, log=False))
+    >>> including(Range(0.01, 1.0, log=True), 0.0)  # no logarithmic range begins at 0
+    Choice(values=(0.0, 0.01, 0.0316, 0.1, 0.316, 1.0))
+    """
+    if value in dimension:
+        return dimension
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(dimension, Range):
+        if is_number and (value > 0 or not dimension.log):
+            return Range(min(dimension.low, value), max(dimension.high, value), dimension.log)
+        dimension = Choice(tuple(_spaced(dimension)))
+    values = (value, *dimension.values)
+    return Choice(tuple(sorted(values)) if is_number and not any(isinstance(v, str) for v in values) else values)
+
+
+def _spaced(dimension: Range) -> list[float]:
+    """A few values along a range, at equal distances."""
+    shares = [number / _SPACED for number in range(_SPACED + 1)]
+    if dimension.log:
+        return [float(f"{dimension.low * (dimension.high / dimension.low) ** share:.3g}") for share in shares]
+    return [float(f"{dimension.low + (dimension.high - dimension.low) * share:.3g}") for share in shares]
+
+
+_SPACED = 4
 _ENDS = re.compile(r"(?P<low>[^:,]+?)\.\.(?P<high>[^:,]+?)(?P<log>:log)?")
 
 
 def parse_dimension(value: str | Sequence[Any] | Dimension) -> Dimension:
-    """A dimension from what a person writes: ``"0..1"``, ``"1e-4..0.2:log"``, ``"16,32,64"`` or a list.
+    """A dimension from its text: ``"0..1"``, ``"1e-4..0.2:log"``, ``"16,32,64"`` or a list.
 
     Examples
     --------

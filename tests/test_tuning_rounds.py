@@ -1,4 +1,4 @@
-"""The settings that a study tries: inside the space, spread, then nearer to the best, then bred from the best few."""
+"""The search in rounds: points inside the space, spread, then nearer to the best, then bred from the best few."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import numpy as np
 import pytest
 
 from vitalrank.paper.contenders import CONTENDERS
-from vitalrank.paper.points import spread_points
-from vitalrank.paper.searching import Search
-from vitalrank.tuning.spaces import Choice
+from vitalrank.tuning.points import spread_points
+from vitalrank.tuning.rounds import Rounds, SearchState, TrialResult
+from vitalrank.tuning.spaces import Choice, Range
 
 
 @pytest.mark.parametrize("trials", [8, 60, 100])
 @pytest.mark.parametrize("name", CONTENDERS)
 def test_settings_lie_in_the_space_and_make_a_sampler(name, trials):
     contender = CONTENDERS[name]
-    search = Search(contender, trials)
+    search = contender.rounds(trials)
     points = []
-    for number in range(search.rounds):
+    for number in range(len(search)):
         points += search.points(number, [(point, float(turn)) for turn, point in enumerate(points)])
     assert len(points) == trials
-    for settings in map(search.settings, points):
-        flat = {**settings.model, **settings.sampler, **settings.training}
+    for point in points:
+        flat = search.values(point)
+        settings = contender.plan.settings(flat)
         assert flat.keys() == contender.space.keys()
         for key, value in flat.items():
             dimension = contender.space[key]
@@ -36,7 +37,7 @@ def test_settings_lie_in_the_space_and_make_a_sampler(name, trials):
 
 
 def test_later_rounds_look_nearer_to_the_best():
-    search = Search(CONTENDERS["vins"], 40)
+    search = CONTENDERS["vins"].rounds(40)
     best = np.array([0.9, 0.5, 0.1, 0.5, 0.3, 0.7])
     tried = [(1.0 - best, 0.1), (best, 0.2)]
     for number, share in ((0, 1.0), (1, 0.5), (2, 0.25)):
@@ -45,15 +46,15 @@ def test_later_rounds_look_nearer_to_the_best():
         assert (np.ptp(points, axis=0) <= share).all()
         assert (np.ptp(points, axis=0) >= 0.6 * share).all()
         assert number == 0 or (abs(points - best) <= share).all()
-    assert search.rounds == 3  # too few trials to breed from
+    assert len(search) == 3  # too few trials to breed from
     lost = np.array(search.points(1))
     assert (np.ptp(lost, axis=0) > 0.6).all()  # nothing worked: look everywhere again
 
 
 def test_the_last_rounds_breed_from_the_best_few():
     """Children of eight good trials on a line lie near that line; none of a hundred poor ones has a part in them."""
-    search = Search(CONTENDERS["vins"], 90)
-    assert search.rounds == 5
+    search = CONTENDERS["vins"].rounds(90)
+    assert len(search) == 5
     words = {name: place for place, name in enumerate(("reg", "lr", "margin", "kappa", "beta", "weight"))}
     ways = np.linspace(0.3, 0.5, 8)
     good = [np.array([way, 1 - way, 0.5, 0.5, 0.5, 0.9]) for way in ways]
@@ -69,16 +70,16 @@ def test_the_last_rounds_breed_from_the_best_few():
 
 
 def test_half_of_many_trials_ask_again_what_the_first_half_took_from_its_best():
-    search, half = Search(CONTENDERS["vins"], 128), Search(CONTENDERS["vins"], 64)
-    assert search.rounds == half.rounds + 3
+    search, half = CONTENDERS["vins"].rounds(128), CONTENDERS["vins"].rounds(64)
+    assert len(search) == len(half) + 3
     best = np.array([0.41, 0.61, 0.51, 0.31, 0.71, 0.91])
     tried = [(1.0 - best, 0.1), (best, 0.2)]
-    for number in range(half.rounds):
+    for number in range(len(half)):
         assert np.array_equal(search.points(number, tried), half.points(number, tried))
-    points = np.array(search.points(half.rounds, tried))
+    points = np.array(search.points(len(half), tried))
     assert len(points) == 24
     assert ((points != best).sum(axis=1) == 1).all()  # one thing at a time
-    weights = {search.settings(point).sampler["weight"] for point in points}
+    weights = {search.values(point)["weight"] for point in points}
     assert weights == {"log2", "harmonic", "none"}
     for own in (2, 3, 4):  # margin, kappa, beta: from one end of the range to the other
         moved = points[points[:, own] != best[own], own]
@@ -86,7 +87,7 @@ def test_half_of_many_trials_ask_again_what_the_first_half_took_from_its_best():
         assert moved.min() < 0.1
         assert moved.max() > 0.9
     assert (points[:, :2] == best[:2]).all()  # what all share is left to the rounds that breed
-    alone = np.array(Search(CONTENDERS["uni"], 128).points(half.rounds, [(best[:2], 0.2)]))
+    alone = np.array(CONTENDERS["uni"].rounds(128).points(len(half), [(best[:2], 0.2)]))
     assert (alone != best[:2]).any(axis=0).all()  # who has nothing of its own moves that
 
 
@@ -102,8 +103,8 @@ def test_points_are_spread_evenly(dimensions):
 def test_every_sampler_tries_the_same_steps():
     """The same pairs of learning rate and L2, in the same order, before the searches go their own ways."""
     names = [name for name, one in CONTENDERS.items() if {"lr", "reg"} <= one.space.keys() and one.model == "mf"]
-    searches = {name: Search(CONTENDERS[name], 10) for name in names}
-    tried = {name: [one.settings(point).training for point in one.points(0)] for name, one in searches.items()}
+    searches = {name: CONTENDERS[name].rounds(10) for name in names}
+    tried = {name: [one.values(point) for point in one.points(0)] for name, one in searches.items()}
     for name in names:
         assert [found["lr"] for found in tried[name]] == [found["lr"] for found in tried["uni"]]
         if CONTENDERS[name].space["reg"] == CONTENDERS["uni"].space["reg"]:
@@ -114,3 +115,22 @@ def test_the_searchers_share_all_but_beta():
     ours, theirs = CONTENDERS["vins"].space, CONTENDERS["lfm-w"].space
     assert {name: ours[name] for name in ("margin", "kappa", "weight", "lr", "reg")} == dict(theirs)
     assert ours.keys() - theirs.keys() == {"beta"}
+
+
+def test_a_search_state_knows_a_round_once_all_before_it_are_finished():
+    rounds = Rounds({"beta": Range(0.0, 1.0)}, trials=8)
+    results: dict[float, TrialResult] = {}
+    state = SearchState(rounds, lambda values: results.get(values["beta"]), start={"beta": 0.5})
+    sizes = []
+    while not state.is_complete:
+        state.advance()
+        pending = [values["beta"] for values in state.candidates if values["beta"] not in results]
+        sizes.append(len(pending))
+        for beta in pending[1:]:
+            results[beta] = TrialResult(-abs(beta - 0.8))
+        state.advance()  # one result is missing: nothing new
+        assert len(state.candidates) == sum(sizes)
+        results[pending[0]] = TrialResult(None)  # it diverged
+    assert sizes == [1, 4, 2, 2]
+    best = max(results, key=lambda beta: results[beta].value or -1.0)
+    assert abs(best - 0.8) < 0.15
