@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.tuning.points import Evaluated, Point, around, children, on_lines, spread_points
-from vitalrank.tuning.spaces import Choice, Dimension, Range, Space
+from vitalrank.tuning.spaces import Choice, Dimension, Range, Space, share_of, value_at
 
 SHARED = ("reg", "lr")
 # Each round's share of the trials that are not bred, and of the space that it looks at around the best so far.
@@ -207,34 +206,3 @@ def finalists_of(results: Sequence[tuple[Mapping[str, Any], float | None]], coun
 def _box(share: float) -> Proposer:
     """Look at a share of the space around the best."""
     return lambda evaluated, rows, rng: around(evaluated, share, rows)
-
-
-def value_at(dimension: Dimension, share: float) -> Any:
-    """The value that lies at this share of a dimension; real ones with three digits.
-
-    Examples
-    --------
-    >>> value_at(Range(1, 64, log=True), 0.5), value_at(Choice(("a", "b")), 0.5)
-    (8, 'b')
-    """
-    if isinstance(dimension, Choice):
-        return dimension.values[min(int(share * len(dimension.values)), len(dimension.values) - 1)]
-    low, high = dimension.low, dimension.high
-    value = low * (high / low) ** share if dimension.log else low + (high - low) * share
-    if isinstance(low, int) and isinstance(high, int):
-        return round(value)
-    return min(max(float(f"{value:.3g}"), low), high) if value else 0.0
-
-
-def share_of(dimension: Dimension, value: Any) -> float:
-    """The share of a dimension at which a value lies.
-
-    Examples
-    --------
-    >>> share_of(Range(1, 64, log=True), 8), share_of(Choice(("a", "b")), "b")
-    (0.5, 0.75)
-    """
-    if isinstance(dimension, Choice):
-        return (dimension.values.index(value) + 0.5) / len(dimension.values)
-    low, high = dimension.low, dimension.high
-    return math.log(value / low) / math.log(high / low) if dimension.log else (value - low) / (high - low)

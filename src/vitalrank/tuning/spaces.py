@@ -142,17 +142,41 @@ def including(dimension: Dimension, value: Any) -> Dimension:
     if isinstance(dimension, Range):
         if is_number and (value > 0 or not dimension.log):
             return Range(min(dimension.low, value), max(dimension.high, value), dimension.log)
-        dimension = Choice(tuple(_spaced(dimension)))
+        between = (value_at(dimension, number / _SPACED) for number in range(1, _SPACED))
+        dimension = Choice(tuple(dict.fromkeys((dimension.low, *between, dimension.high))))
     values = (value, *dimension.values)
     return Choice(tuple(sorted(values)) if is_number and not any(isinstance(v, str) for v in values) else values)
 
 
-def _spaced(dimension: Range) -> list[float]:
-    """A few values along a range, at equal distances."""
-    shares = [number / _SPACED for number in range(_SPACED + 1)]
-    if dimension.log:
-        return [float(f"{dimension.low * (dimension.high / dimension.low) ** share:.3g}") for share in shares]
-    return [float(f"{dimension.low + (dimension.high - dimension.low) * share:.3g}") for share in shares]
+def value_at(dimension: Dimension, share: float) -> Any:
+    """The value that lies at this share of a dimension; real ones with three digits.
+
+    Examples
+    --------
+    >>> value_at(Range(1, 64, log=True), 0.5), value_at(Choice(("a", "b")), 0.5)
+    (8, 'b')
+    """
+    if isinstance(dimension, Choice):
+        return dimension.values[min(int(share * len(dimension.values)), len(dimension.values) - 1)]
+    low, high = dimension.low, dimension.high
+    value = low * (high / low) ** share if dimension.log else low + (high - low) * share
+    if isinstance(low, int) and isinstance(high, int):
+        return round(value)
+    return min(max(float(f"{value:.3g}"), low), high) if value else 0.0
+
+
+def share_of(dimension: Dimension, value: Any) -> float:
+    """The share of a dimension at which a value lies.
+
+    Examples
+    --------
+    >>> share_of(Range(1, 64, log=True), 8), share_of(Choice(("a", "b")), "b")
+    (0.5, 0.75)
+    """
+    if isinstance(dimension, Choice):
+        return (dimension.values.index(value) + 0.5) / len(dimension.values)
+    low, high = dimension.low, dimension.high
+    return math.log(value / low) / math.log(high / low) if dimension.log else (value - low) / (high - low)
 
 
 _SPACED = 4
