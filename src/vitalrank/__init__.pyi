@@ -25,13 +25,13 @@ from vitalrank.history import History as History
 from vitalrank.interactions import Interactions as Interactions
 from vitalrank.models import load as load
 from vitalrank.models.cml import CML as CML
+from vitalrank.models.custom import TorchRecommender as TorchRecommender
 from vitalrank.models.fpmc import FPMC as FPMC
 from vitalrank.models.irgan import IRGAN as IRGAN
 from vitalrank.models.itemknn import ItemKNN as ItemKNN
 from vitalrank.models.marank import MARank as MARank
 from vitalrank.models.mf import MF as MF
 from vitalrank.models.mostpopular import MostPopular as MostPopular
-from vitalrank.models.own import TorchRecommender as TorchRecommender
 from vitalrank.readers import read as read
 from vitalrank.samplers import Draw as Draw
 from vitalrank.samplers import Sampler as Sampler

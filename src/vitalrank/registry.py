@@ -106,7 +106,7 @@ MODELS = Registry(
         "irgan": Entry("models.irgan:IRGAN"),
         "itemknn": Entry("models.itemknn:ItemKNN"),
         "mostpopular": Entry("models.mostpopular:MostPopular"),
-        "torchrecommender": Entry("models.own:TorchRecommender", needs_modules=True),
+        "torchrecommender": Entry("models.custom:TorchRecommender", needs_modules=True),
     },
 )
 LOSSES = Registry(

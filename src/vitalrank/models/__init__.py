@@ -13,13 +13,13 @@ from vitalrank.registry import MODELS
 if TYPE_CHECKING:
     from vitalrank.models.base import DotRecommender, Recommender
     from vitalrank.models.cml import CML
+    from vitalrank.models.custom import TorchRecommender
     from vitalrank.models.fpmc import FPMC
     from vitalrank.models.irgan import IRGAN
     from vitalrank.models.itemknn import ItemKNN
     from vitalrank.models.marank import MARank
     from vitalrank.models.mf import MF
     from vitalrank.models.mostpopular import MostPopular
-    from vitalrank.models.own import TorchRecommender
 
 __all__ = [
     "CML",

@@ -1,4 +1,4 @@
-"""What every recommender shares: scores of blocks, and the methods people call."""
+"""The base classes of all recommenders: scores of blocks, and the methods people call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,10 @@ from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions, check_parts, check_rows
 from vitalrank.ranking.scorers import DotScorer, Scorer
+
+if TYPE_CHECKING:
+    from vitalrank.config import TrainConfig
+    from vitalrank.samplers.base import Sampler
 
 Array = NDArray[Any]
 _LOGS = "log."  # prefix of the tensors that hold the training log and what was held out of it
@@ -56,6 +60,10 @@ class Recommender(Scorer):
         if self._train is not None and log.fingerprint != self._train.fingerprint:
             self.held_out = {}  # of another log
         self._train = log
+
+    def default_sampler(self, config: TrainConfig) -> Sampler | None:
+        """The sampler it is trained with unless another is named; None is the library's own default, ``VINS()``."""
+        return None
 
     # ------------------------------------------------------------------------------- what a subclass gives
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from vitalrank import samplers
 from vitalrank._util.checks import to_float, to_int
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
@@ -18,6 +19,7 @@ from vitalrank.interactions import Interactions
 from vitalrank.losses import hinge
 from vitalrank.models.networks import DotNetwork, embedding
 from vitalrank.models.torch_model import TorchModel
+from vitalrank.samplers.base import Sampler
 
 
 class CML(TorchModel):
@@ -59,9 +61,7 @@ class CML(TorchModel):
     def settings(self) -> dict[str, Any]:
         return {"dim": self.dim, "covariance": self.covariance}
 
-    def default_sampler(self, config: TrainConfig) -> Any:
-        from vitalrank import samplers
-
+    def default_sampler(self, config: TrainConfig) -> Sampler:
         return samplers.CML(margin=config.margin)
 
     def new_network(self, train: Interactions) -> CMLNetwork:

@@ -10,12 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from vitalrank import samplers
 from vitalrank._util.checks import check_choice, to_int
 from vitalrank.config import TrainConfig
 from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.interactions import Interactions
 from vitalrank.models.networks import DotNetwork, embedding
 from vitalrank.models.torch_model import TorchModel
+from vitalrank.samplers.base import Sampler
 
 ROLES = ("generator", "discriminator")
 _SHARE = 0.2  # of the generator's draws that come from the user's own items
@@ -69,9 +71,7 @@ class IRGAN(TorchModel):
     def settings(self) -> dict[str, Any]:
         return {"dim": self.dim, "role": self.role, "warm": self.warm, "draws": self.draws}
 
-    def default_sampler(self, config: TrainConfig) -> Any:
-        from vitalrank import samplers
-
+    def default_sampler(self, config: TrainConfig) -> Sampler:
         return samplers.IRGAN()
 
     def new_network(self, train: Interactions) -> IRGANNetwork:

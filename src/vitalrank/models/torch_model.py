@@ -1,4 +1,4 @@
-"""What the torch models share: a network, serving in blocks, saving."""
+"""The base classes of torch models: a network, serving in blocks, saving."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from vitalrank.models.networks import DotNetwork
 from vitalrank.models.trainable import TrainableModel
 
 _BLOCK = 4096  # users encoded at once when serving
-_one_at_a_time = RLock()
+_INIT_LOCK = RLock()
 
 
-class Trained(TrainableModel):
+class TorchModelBase(TrainableModel):
     """A recommender that the torch engine trains: a subclass gives its network."""
 
     def __init__(self) -> None:
@@ -44,10 +44,10 @@ class Trained(TrainableModel):
     def network(self) -> Network:
         """The torch module behind the model."""
         if self._network is None:
-            raise SettingError(self._unready())
+            raise SettingError(self._not_ready())
         return self._network
 
-    def _unready(self) -> str:
+    def _not_ready(self) -> str:
         return f"{type(self).__name__} is not fitted yet: call fit(train) first."
 
     @abstractmethod
@@ -57,7 +57,7 @@ class Trained(TrainableModel):
     def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
         """The engine that trains this model; the model serves its network from now on."""
         device = resolve(config.device)
-        with _filling(config.seed):
+        with _seeded_init(config.seed):
             self._network = self.new_network(train)
         with enough_memory(device, _size(self._network, config), "use a smaller dim, or device='cpu'"):
             self._engine = TorchEngine(self._network.to(device), train, sampler, config)
@@ -99,14 +99,14 @@ class Trained(TrainableModel):
         for name, array in tensors.items():
             if array.dtype.kind == "f":
                 check_finite_table(name, array, array.shape)
-        with _filling(seed=0):  # to be overwritten
+        with _seeded_init(seed=0):  # to be overwritten
             self._network = self.new_network(self.train)
         load_network(self._network, tensors)
         self._network.eval()
         self.history = History.from_saved(record)
 
 
-class TorchModel(Trained, DotRecommender):
+class TorchModel(TorchModelBase, DotRecommender):
     """A torch model that scores with one dot product."""
 
     @property
@@ -135,10 +135,10 @@ class TorchModel(Trained, DotRecommender):
 
 
 @contextmanager
-def _filling(seed: int) -> Iterator[None]:
-    """A new network takes its values from the random numbers of the process: no other may meanwhile."""
+def _seeded_init(seed: int) -> Iterator[None]:
+    """Seed torch's global generator, from which a new network draws its values, and keep other threads from it."""
     usual = torch.get_default_dtype()
-    with _one_at_a_time, torch.random.fork_rng(devices=[]):
+    with _INIT_LOCK, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         torch.set_default_dtype(torch.float32)
         try:

@@ -1,4 +1,4 @@
-"""``fit``, which all models with steps share: its options, once, and what becomes of them."""
+"""The base class of models that the trainer trains: ``fit``, and the type of its options."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class FitOptions(TypedDict, total=False):
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 _CONFIG = {field.name: field.default for field in fields(TrainConfig)}
-# The trainer's, to show: asking it would load the samplers with every model that is only served.
+# The trainer's defaults, for the signature: importing it would load the samplers with every model that is only served.
 _TRAINER = {"callbacks": (), "checkpoint_seconds": CHECKPOINT_SECONDS, "resume": False}
 
 
-def listed(fit: _Fit, defaults: Mapping[str, Any] = MappingProxyType({})) -> _Fit:
+def with_fit_signature(fit: _Fit, defaults: Mapping[str, Any] = MappingProxyType({})) -> _Fit:
     """``fit`` with each option and its default in the signature, for ``help`` and notebooks.
 
     Examples
@@ -82,9 +82,9 @@ class TrainableModel(Recommender):
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         if "defaults" in vars(cls) and "fit" not in vars(cls):
-            cls.fit = listed(cls.fit, cls.defaults)  # type: ignore[method-assign]  # with the defaults of its own
+            cls.fit = with_fit_signature(cls.fit, cls.defaults)  # type: ignore[method-assign]  # with the defaults of its own
 
-    @listed
+    @with_fit_signature
     def fit(
         self,
         train: Interactions,

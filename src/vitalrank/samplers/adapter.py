@@ -1,4 +1,4 @@
-"""Bound samplers that are not of this library: called as they are, with cautious answers to what else is asked."""
+"""The adapter for bound samplers of a caller's own: what they do not define has a safe default."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from vitalrank.samplers.base import BoundSampler
 
 
 class SamplerAdapter:
-    """A bound sampler of the caller's own, in the words of :class:`BoundSampler`.
+    """Gives a bound sampler of the caller's own the interface of :class:`BoundSampler`.
 
     It must be callable as one; ``reset``, ``needs_scores``, ``differentiable_weights`` with ``logits``, ``seed`` and
-    ``counts`` are used where it has them. It is never captured for a replay, in which its call would not run.
+    ``counts`` are used where it has them. It is never captured in a CUDA graph, whose replay would not call it.
 
     Examples
     --------
@@ -30,27 +30,27 @@ class SamplerAdapter:
         self.seed = getattr(sampler, "seed", seed)
         self.needs_scores = bool(getattr(sampler, "needs_scores", True))
         self.differentiable_weights = bool(getattr(sampler, "differentiable_weights", False))
-        self.has_margin = False  # until a draw of it says what violated
+        self.has_margin = False  # until a draw has ``violated``
 
     def __call__(self, *given: Any, **options: Any) -> Any:
-        """The sampler's own draw, which compiled code is about to trust."""
+        """The sampler's draw, checked, since compiled code trusts it."""
         draw = self._sampler(*given, **options)
         _check_draw(draw, len(options["users"] if "users" in options else given[2]), self._n_items)
         self.has_margin = getattr(draw, "violated", None) is not None
         return draw
 
     def reset(self) -> None:
-        """An epoch begins."""
+        """Called at the start of an epoch."""
         if hasattr(self._sampler, "reset"):
             self._sampler.reset()
 
     def logits(self, scores: Any, log_q: Any) -> Any:
-        """As the sampler has them, where its weights flow."""
+        """The sampler's logits, where its weights are differentiable."""
         return self._sampler.logits(scores, log_q)
 
     @property
     def counts(self) -> Any:
-        """The sampler's own, if it keeps some."""
+        """The sampler's counts, if it keeps some."""
         return getattr(self._sampler, "counts", None)
 
 
@@ -71,7 +71,7 @@ def _check_draw(draw: Any, rows: int, n_items: int) -> None:
 
 
 def as_bound(sampler: Any, train: Interactions, seed: int) -> Any:
-    """A bound sampler of ours as it is, any other behind a :class:`SamplerAdapter` with that seed unless it has one.
+    """A :class:`BoundSampler` unchanged, any other in a :class:`SamplerAdapter`, with that seed unless it has one.
 
     Examples
     --------

@@ -95,8 +95,8 @@ class LFMD(Sampler):
 
     def rank_probabilities(self) -> NDArray[np.float64]:
         """Probability of each rank of the pool, best first."""
-        law = np.exp(-np.arange(self.candidates) / (self.candidates * self.rho))
-        return np.asarray(law / law.sum())
+        mass = np.exp(-np.arange(self.candidates) / (self.candidates * self.rho))
+        return np.asarray(mass / mass.sum())
 
     def _bound(self) -> type[BoundSampler]:
         return BoundPool

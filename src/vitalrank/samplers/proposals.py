@@ -1,4 +1,4 @@
-"""From a log to the arrays the kernels read: which items may be drawn, by which law, and what is seen."""
+"""From a log to the arrays the kernels read: which items may be drawn, with which proposal, and what is seen."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _proposal(
     accept_weight: NDArray[np.float32] | None = None,
     shots: int = 0,
 ) -> Proposal:
-    """A law over the pool by ``weights`` (n,); by default each item's own weight is the level it is held to."""
+    """A proposal over the pool by ``weights`` (n,); by default an item's own weight is its acceptance weight."""
     n = len(weights)
     accept_weight = weights if accept_weight is None else accept_weight
     by_weight = pool[np.lexsort((pool, -weights[pool]))]
@@ -74,12 +74,12 @@ def _proposal(
 
 
 def uniform_proposal(train: Interactions, pool: NDArray[np.int64]) -> Proposal:
-    """Every item of the pool alike."""
+    """The uniform proposal over the pool."""
     return _proposal(pool, np.ones(train.n_items, np.float32))
 
 
 def weighted_proposal(weights: NDArray[np.float32], pool: NDArray[np.int64]) -> Proposal:
-    """Each item by its weight, whatever the positive."""
+    """Items in proportion to their weight, whatever the positive."""
     n = len(weights)
     if np.all(weights == 1.0):
         return _proposal(pool, weights)

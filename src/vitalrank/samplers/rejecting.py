@@ -146,9 +146,9 @@ class BoundViolationSearch(BoundSampler):
             settings = self.settings
             margin = np.float32(settings.margin)
             vectors = request.vectors(settings)
-            law, seen = backend.cached_to_device(self.proposal), backend.cached_to_device(self.seen)
+            proposal, seen = backend.cached_to_device(self.proposal), backend.cached_to_device(self.seen)
             backend.kernels.draw_until(
-                law, seen, request.counter, *vectors, request.users, request.positives, settings.kappa, margin,
+                proposal, seen, request.counter, *vectors, request.users, request.positives, settings.kappa, margin,
                 ids, tries, violated,
             )  # fmt: skip
         else:
@@ -186,7 +186,7 @@ class BoundViolationSearch(BoundSampler):
 
 
 def reject_sample(
-    law: Proposal, positives: NDArray[np.integer[Any]], seed: int = 0, step: int = 0
+    proposal: Proposal, positives: NDArray[np.integer[Any]], seed: int = 0, step: int = 0
 ) -> NDArray[np.int64]:
     """RejectSampler (Algorithm 1) on its own: one item for each positive, seen or not.
 
@@ -195,11 +195,11 @@ def reject_sample(
     >>> import numpy as np, vitalrank as vr
     >>> from vitalrank.samplers.proposals import degree_weights, reject_proposal
     >>> log = vr.Interactions.from_arrays([0, 1, 2, 2], [0, 0, 0, 1])
-    >>> law = reject_proposal(degree_weights(log, 1.0), np.arange(2), shots=64)
-    >>> picked = reject_sample(law, np.zeros(3000, int))  # item 1 has a third of item 0's degree
+    >>> proposal = reject_proposal(degree_weights(log, 1.0), np.arange(2), shots=64)
+    >>> picked = reject_sample(proposal, np.zeros(3000, int))  # item 1 has a third of item 0's degree
     >>> round(float((picked == 1).mean()), 1)
     0.2
     """
     chosen = np.empty(len(positives), np.int64)
-    cpu.sample_each(law, np.asarray(positives, np.int64), np.uint64(seed), step, chosen)
+    cpu.sample_each(proposal, np.asarray(positives, np.int64), np.uint64(seed), step, chosen)
     return chosen

@@ -92,7 +92,7 @@ class PRIS(Sampler):
 
     The proposal groups the items by k-means of their vectors: ``P(c | u) ~ exp(q_u . center_c) * (open mass of c)``,
     then an open item of c by its weight, so ``q(j | u) = P(c | u) pi(j) / (open mass of c)``.
-    With ``clusters=0``, or a ``score=`` without vectors, it is the static law ``q(j | u) = pi(j) / (open mass)``.
+    With ``clusters=0``, or a ``score=`` without vectors, it is the static proposal ``q(j | u) = pi(j) / (open mass)``.
 
     Read the plain definition first: ``tests/reference/weighted.py``.
 

@@ -1,4 +1,4 @@
-"""Samplers that draw once from a fixed law: Uniform and Popularity."""
+"""Samplers that draw once from a fixed proposal: Uniform and Popularity."""
 
 from __future__ import annotations
 

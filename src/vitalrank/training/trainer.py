@@ -181,9 +181,8 @@ def default_sampler(model: Any, config: TrainConfig) -> Sampler:
     >>> default_sampler(vr.MF(), vr.TrainConfig())
     VINS(beta=0.5, kappa=64, margin=1.0, shots=8, weight='log2')
     """
-    own = getattr(model, "default_sampler", None)
-    law: Sampler = VINS() if own is None else own(config)
-    return law
+    own: Sampler | None = model.default_sampler(config)
+    return VINS() if own is None else own
 
 
 @dataclass

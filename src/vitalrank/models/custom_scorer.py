@@ -13,12 +13,12 @@ from vitalrank.engines.network import Network, device_of, eval_mode
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.own_modules import OwnModel, check_kind, checked_clip, first_and_last, told
+from vitalrank.models.custom_modules import CustomModel, check_kind, checked_clip, explain_failure, first_and_last
 
 _CELLS = 1 << 20  # scores computed at once
 
 
-class TorchScorer(OwnModel):
+class TorchScorer(CustomModel):
     """``score(u, i) = module(u, i)``: what ``TorchRecommender(score=module)`` gives.
 
     Examples
@@ -45,7 +45,7 @@ class TorchScorer(OwnModel):
         network = self.network
         users, items = (first_and_last(count, network) for count in (train.n_users, train.n_items))
         pairs = f"user ids 0 and {train.n_users - 1} and item ids 0 and {train.n_items - 1}"
-        with eval_mode(network), told("score module", pairs):
+        with eval_mode(network), explain_failure("score module", pairs):
             network.score(users, items.repeat(2, 1))
         return network
 
@@ -75,7 +75,7 @@ class TorchScorer(OwnModel):
 
 
 class ScoreNetwork(Network):
-    """A scorer of the caller's; the users' part is their ids."""
+    """The network of a caller's scorer; the users' part of the score is their ids."""
 
     uses_global_rng = True
 

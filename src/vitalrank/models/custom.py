@@ -16,16 +16,16 @@ from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array, check_finite_table
+from vitalrank.models.custom_modules import CustomModel, check_kind, checked_clip, explain_failure, first_and_last
+from vitalrank.models.custom_scorer import TorchScorer
 from vitalrank.models.networks import DotNetwork
-from vitalrank.models.own_modules import OwnModel, check_kind, checked_clip, first_and_last, told
-from vitalrank.models.own_scorer import TorchScorer
 from vitalrank.models.torch_model import TorchModel
 
 ItemTable = nn.Module | nn.Parameter
-_VECTORS = ("queries", "items")  # what a saved model serves while its modules are not at hand
+_VECTORS = ("queries", "items")  # what a saved model serves until its modules are attached
 
 
-class TorchRecommender(OwnModel, TorchModel):
+class TorchRecommender(CustomModel, TorchModel):
     """``score(u, i) = encoder(u) . item_table[i]`` for modules of your own.
 
     A saved model keeps the vectors it serves, so a loaded one recommends at once; to train it further, or to go on
@@ -86,7 +86,7 @@ class TorchRecommender(OwnModel, TorchModel):
         if encoder is not None and item_table is not None:
             check_kind("encoder", encoder, nn.Module)
             check_kind("item_table", item_table, nn.Module, nn.Parameter)
-            self._network = OwnNetwork(encoder, item_table, self.length, self.clip)
+            self._network = CustomNetwork(encoder, item_table, self.length, self.clip)
 
     def attach(
         self, encoder: nn.Module | None = None, item_table: ItemTable | None = None, *, score: nn.Module | None = None
@@ -96,8 +96,9 @@ class TorchRecommender(OwnModel, TorchModel):
             model: Any = TorchScorer(score, clip=self.clip)
         else:
             model = TorchRecommender(encoder, item_table, length=self.length, clip=self.clip)
-        model.train, model.held_out, model.history, model._kept = self.train, self.held_out, self.history, self._kept
-        model._take(model.network)
+        model.train, model.held_out, model.history = self.train, self.held_out, self.history
+        model._saved_parameters = self._saved_parameters
+        model._load_saved(model.network)
         model.new_network(self.train)
         return model
 
@@ -107,9 +108,11 @@ class TorchRecommender(OwnModel, TorchModel):
         users = first_and_last(train.n_users, network)  # (2,)
         context = users.new_full((2, self.length), -1) if self.length else None
         with eval_mode(network):
-            with told("item_table", f"item ids 0 to {train.n_items - 1}"):
+            with explain_failure("item_table", f"item ids 0 to {train.n_items - 1}"):
                 found = tuple(network.table().shape)
-            with told("encoder", f"user ids 0 and {train.n_users - 1}" + (" and contexts" if self.length else "")):
+            with explain_failure(
+                "encoder", f"user ids 0 and {train.n_users - 1}" + (" and contexts" if self.length else "")
+            ):
                 asked = tuple(network.encode(users, context).shape)
         if len(found) != 2 or found[0] != train.n_items or asked != (2, found[1]):
             raise SettingError(
@@ -124,9 +127,9 @@ class TorchRecommender(OwnModel, TorchModel):
         return super().query_of(items)
 
     @property
-    def network(self) -> OwnNetwork:
+    def network(self) -> CustomNetwork:
         network = super().network
-        assert isinstance(network, OwnNetwork)
+        assert isinstance(network, CustomNetwork)
         return network
 
     def settings(self) -> dict[str, Any]:
@@ -141,10 +144,10 @@ class TorchRecommender(OwnModel, TorchModel):
 
     def tensors(self) -> dict[str, Array]:
         vectors = {"queries": self.queries(np.arange(self.train.n_users)), "items": self.item_table}
-        return {**(super().tensors() if self._kept is None else self._kept), **vectors}
+        return {**(super().tensors() if self._saved_parameters is None else self._saved_parameters), **vectors}
 
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
-        self._kept = {name: array for name, array in tensors.items() if name not in _VECTORS}
+        self._saved_parameters = {name: array for name, array in tensors.items() if name not in _VECTORS}
         self._vectors = tensors if any(name in tensors for name in _VECTORS) else None
         if self._vectors is not None:
             width = tensors["items"].shape[-1] if tensors["items"].ndim == 2 else 0
@@ -153,8 +156,8 @@ class TorchRecommender(OwnModel, TorchModel):
         self.history = History.from_saved(record)
 
 
-class OwnNetwork(DotNetwork):
-    """An encoder and an item table of the caller's."""
+class CustomNetwork(DotNetwork):
+    """The network of a caller's encoder and item table."""
 
     uses_global_rng = True
     n_items = 0
@@ -182,14 +185,14 @@ class OwnNetwork(DotNetwork):
 
 
 def _is_plain_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
-    """Whether looking rows up gives its weight as it stands."""
+    """Whether a lookup returns rows of its weight unchanged."""
     if not isinstance(module, nn.Embedding) or module.max_norm is not None:
         return False
     return type(module).forward is nn.Embedding.forward
 
 
 def _as_embedding(vectors: nn.Parameter) -> nn.Embedding:
-    """The parameter itself, to be looked up by row."""
+    """An embedding whose weight is the parameter itself."""
     table = nn.Embedding(vectors.shape[0], vectors.shape[1], sparse=True, _weight=vectors.detach())
     table.weight = vectors
     return table

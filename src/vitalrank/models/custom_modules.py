@@ -1,4 +1,4 @@
-"""What every model over modules of a caller's shares: borrowing them for the training, and looking at them first."""
+"""The base class of models over a caller's own modules: checked before training, restored after it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.torch_model import Trained
+from vitalrank.models.torch_model import TorchModelBase
 
 
-class OwnModel(Trained):
-    """A model over modules of the caller's, which are trained from the values they have."""
+class CustomModel(TorchModelBase):
+    """A model over the caller's modules, which are trained from the values they have."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._kept: dict[str, Array] | None = None  # parameters of a loaded model, until modules are attached
+        self._saved_parameters: dict[str, Array] | None = None  # until modules are attached
 
     def new_network(self, train: Interactions) -> Network:
         return self.network
@@ -35,44 +35,44 @@ class OwnModel(Trained):
         if not any(parameter.requires_grad for parameter in network.parameters()):
             raise SettingError("no parameter of the modules takes a gradient, so there is nothing to train.")
         tables = [module for module in network.modules() if isinstance(module, nn.Embedding)]
-        self._were_sparse = {table: table.sparse for table in tables}
-        self._modes = modes_of(network)
+        self._sparse_before = {table: table.sparse for table in tables}
+        self._modes_before = modes_of(network)
         for table in tables:
             # A step then costs what it touches; a weight that is computed of others takes whole gradients alone.
             table.sparse = "weight" in dict(table.named_parameters(recurse=False)) and not table.scale_grad_by_freq
         try:
             return super().build(train, sampler, config)
         except BaseException:
-            self._give_back()
+            self._restore_modules()
             raise
 
     def release_training_state(self) -> None:
         super().release_training_state()
-        self._give_back()
+        self._restore_modules()
 
-    def _give_back(self) -> None:
-        """The modules with the modes and the kinds of gradient they had."""
-        set_modes(self._modes)
-        for table, sparse in self._were_sparse.items():
+    def _restore_modules(self) -> None:
+        """Restore the training modes and the sparse flags that the modules had."""
+        set_modes(self._modes_before)
+        for table, sparse in self._sparse_before.items():
             table.sparse = sparse
 
-    def _take(self, network: Network) -> None:
-        """Serve from this network, with the kept values in it."""
-        if self._kept is not None:
+    def _load_saved(self, network: Network) -> None:
+        """Serve from this network, with the saved values loaded into it."""
+        if self._saved_parameters is not None:
             try:
-                load_network(network, self._kept)
+                load_network(network, self._saved_parameters)
             except ValueError as error:
                 raise SettingError(f"these are not the modules that were saved: {error}.") from error
-        self._network, self._kept = network, None
+        self._network, self._saved_parameters = network, None
 
     def __repr__(self) -> str:
         """Tells networks apart by their size, so that a checkpoint is not resumed with other modules."""
-        values = self._kept if self._network is None else network_arrays(self._network)
+        values = self._saved_parameters if self._network is None else network_arrays(self._network)
         size = sum(array.size for array in values.values()) if values else 0
         return f"{super().__repr__()[:-1]}, {size} values)"
 
-    def _unready(self) -> str:
-        if self._kept is None:
+    def _not_ready(self) -> str:
+        if self._saved_parameters is None:
             return "TorchRecommender takes modules of your own; give it an encoder and an item_table, or score=."
         return "the folder holds parameters of modules that are not here; give the modules to attach() first."
 
@@ -87,8 +87,8 @@ def check_kind(name: str, given: Any, *kinds: type) -> None:
 
 
 @contextmanager
-def told(name: str, given: str) -> Iterator[None]:
-    """Say of an error in a module of the caller's what it was given."""
+def explain_failure(name: str, given: str) -> Iterator[None]:
+    """Turn an error inside the caller's module into one that says what the module was given."""
     try:
         yield
     except (IndexError, TypeError, RuntimeError) as error:
