@@ -1,4 +1,4 @@
-"""Devices: which one a name stands for, and what to do when it is too small."""
+"""Devices: names to devices, streams, memory, and one-sentence errors when memory runs out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from vitalrank.errors import SettingError, TrainingError
 
 _GIB = 1 << 30
-_TRITON = (3, 4)  # the oldest with which every kernel was seen to compile; 3.0 does not take a law as a tuple
-_TURN = 1e-4  # seconds; Python's own is fifty times that
+_TRITON = (3, 4)  # the oldest with which every kernel was seen to compile; 3.0 does not accept a proposal as a tuple
+_SWITCH_INTERVAL = 1e-4  # seconds; Python's default is fifty times that
 
 
 def resolve(device: str) -> str:
@@ -48,7 +48,7 @@ def resolve(device: str) -> str:
 
 @contextmanager
 def dedicated_stream(device: str) -> Iterator[None]:
-    """Run what follows apart from other threads' work on the same GPU, so that small runs share it side by side.
+    """Run the block on a CUDA stream of its own, so that small runs of several threads overlap on one GPU.
 
     Examples
     --------
@@ -70,16 +70,16 @@ def dedicated_stream(device: str) -> Iterator[None]:
 
 
 @contextmanager
-def taking_turns() -> Iterator[None]:
-    """Let Python threads take turns quickly: one that trains on a GPU waits for the device, then for its turn.
+def fast_thread_switching() -> Iterator[None]:
+    """Shorten the thread switch interval: a thread that trains on a GPU waits for the device, then for the GIL.
 
     Examples
     --------
-    >>> with taking_turns():
+    >>> with fast_thread_switching():
     ...     pass
     """
     before = sys.getswitchinterval()
-    sys.setswitchinterval(_TURN)
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
         yield
     finally:
@@ -87,9 +87,9 @@ def taking_turns() -> Iterator[None]:
 
 
 def give_back(device: str) -> None:
-    """Let other processes have the memory of a GPU that this one holds and does not use; on ``"cpu"`` nothing.
+    """Release the GPU memory that torch caches and does not use; on ``"cpu"`` nothing.
 
-    A run that was captured and replayed leaves memory that torch keeps, and uses again only when the GPU is full.
+    A captured CUDA graph leaves cached memory that torch reuses only when the GPU is full.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def enough_memory(device: str, needed: int, advice: str) -> Iterator[None]:
     device
         A resolved name; on ``"cpu"`` this does nothing.
     needed
-        Bytes that what follows takes for sure.
+        A lower bound on the bytes that the block takes.
     advice
         What to do, as the end of a sentence: ``"use a smaller dim"``.
 

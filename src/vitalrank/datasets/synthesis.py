@@ -1,4 +1,4 @@
-"""A log with known structure: long tails, planted tastes that drift, fashions, and optional habits of sequence."""
+"""A synthetic log with known structure: long tails, latent tastes that drift, trends, and optional item sequences."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def synthetic(
 ) -> Interactions:
     """Make a log in which there is something to learn.
 
-    Each item has a popularity (long-tailed) and belongs mostly to a few of 16 hidden tastes; each user mixes a few
-    tastes, drifts from one mixture to another, and follows the fashion of its period. Popular items of the wrong taste
+    Each item has a long-tailed popularity and belongs mostly to a few of 16 latent tastes; each user mixes a few
+    tastes, drifts from one mixture to another, and follows the trends of the period. Popular items of the wrong taste
     are then easy negatives, those of a half-liked taste hard ones, and a sampler that finds the hard ones gains.
 
     Parameters
@@ -67,8 +67,8 @@ def _degrees(rng: np.random.Generator, users: int, items: int, interactions: int
     share = rng.lognormal(0.0, 0.9, users)
     degree = np.full(users, min(least, most), np.int64)
     while (left := interactions - int(degree.sum())) > 0:
-        room = degree < most
-        degree += rng.multinomial(left, share * room / (share * room).sum())
+        is_below = degree < most
+        degree += rng.multinomial(left, share * is_below / (share * is_below).sum())
         np.minimum(degree, most, out=degree)
     return degree
 
@@ -87,7 +87,7 @@ def _choices(
     """One item for every row, never twice for one user."""
     early = rng.dirichlet(np.full(TASTES, 0.05), users)
     late = 0.7 * early + 0.3 * rng.dirichlet(np.full(TASTES, 0.05), users)
-    laws = _Laws(rng, items)
+    choice = _ItemDistributions(rng, items)
     period = (when * PERIODS).astype(np.int64)
     item = np.full(len(user), -1)
     open_rows = np.arange(len(user))
@@ -97,7 +97,7 @@ def _choices(
         taste = (mixture.cumsum(1) < rng.random((len(who), 1))).sum(1).clip(max=TASTES - 1)
         # A user who has run through the favourites takes what is left.
         by_taste = attempt < 12
-        item[open_rows] = laws.draw(rng, period[open_rows], taste) if by_taste else rng.integers(items, size=len(who))
+        item[open_rows] = choice.draw(rng, period[open_rows], taste) if by_taste else rng.integers(items, size=len(who))
         repeated = np.ones(len(user), np.bool_)
         repeated[np.unique(user * items + item, return_index=True)[1]] = False
         open_rows = np.flatnonzero(repeated)
@@ -106,7 +106,7 @@ def _choices(
     return item
 
 
-class _Laws:
+class _ItemDistributions:
     """For each period and taste, a distribution over items."""
 
     def __init__(self, rng: np.random.Generator, items: int) -> None:

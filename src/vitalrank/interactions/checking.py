@@ -1,4 +1,4 @@
-"""Checks of what is handed over as a log."""
+"""Validation of arguments that must be a log."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from vitalrank.errors import DataError
 
 Ids = NDArray[Any]
 Codes = NDArray[np.int32]
-_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # in Arrow's words and in NumPy's
+_FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # Arrow's type names and NumPy's
 NUMBER_TYPES = (pa.int64(), pa.float64())
 DATE_TYPES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
 TIME_HELP = "times must be finite numbers >= 0 (such as unix seconds) or dates after 1970; mend or drop these rows."

@@ -1,4 +1,4 @@
-"""What came before: items of a user's history, found by position in the time-sorted log."""
+"""Item histories of users for sequence models: slices of the time-sorted log."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vitalrank.interactions import Interactions
 
 
 class Histories:
-    """The items of every user, oldest first, on a device; a context is a look at them.
+    """The items of every user, oldest first, as tensors on a device; contexts are gathered from them.
 
     Parameters
     ----------
     log
-        Where they come from; on the CPU its own memory is looked at.
+        The log; on the CPU its memory is shared.
     device
-        Where they lie.
+        The device of the tensors.
 
     Examples
     --------
@@ -34,20 +34,20 @@ class Histories:
 
     def __init__(self, log: Interactions, device: torch.device | str = "cpu") -> None:
         self._log = log
-        self.users = _on(device, log.users)  # (N,)
-        self.items = _on(device, log.items)  # (N,)
-        self._starts = _on(device, log.indptr)  # (U + 1,)
+        self.users = _to_device(log.users, device)  # (N,)
+        self.items = _to_device(log.items, device)  # (N,)
+        self._starts = _to_device(log.indptr, device)  # (U + 1,)
 
     def of(self, log: Interactions, device: torch.device) -> bool:
         """Whether these are the histories of that log on that device."""
         return self._log is log and self.items.device == device
 
     def before(self, rows: Tensor, length: int) -> Tensor:
-        """The ``length`` items before each row of the log, oldest first; -1 behind a shorter history."""  # (B, L)
+        """The ``length`` items before each row of the log, oldest first; padded with -1 on the right."""  # (B, L)
         return self._between(self._starts[self.users[rows].long()], rows, length)
 
     def last(self, users: Tensor, length: int) -> Tensor:
-        """The last ``length`` items of each user, oldest first; -1 behind a shorter history."""  # (B, L)
+        """The last ``length`` items of each user, oldest first; padded with -1 on the right."""  # (B, L)
         return self._between(self._starts[users], self._starts[users + 1], length)
 
     def _between(self, begin: Tensor, end: Tensor, length: int) -> Tensor:
@@ -70,6 +70,6 @@ def repeat_last(context: Tensor) -> Tensor:
     return context.gather(1, torch.minimum(steps, last.clamp(min=0)))
 
 
-def _on(device: torch.device | str, array: NDArray[Any]) -> Tensor:
+def _to_device(array: NDArray[Any], device: torch.device | str) -> Tensor:
     writable = array if array.flags.writeable else np.array(array)  # torch has no read-only memory
     return torch.from_numpy(writable).to(device)

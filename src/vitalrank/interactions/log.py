@@ -1,4 +1,4 @@
-"""The log: who touched what, when; users and items numbered, each user's items in time order."""
+"""The interaction log in compressed rows: users and items numbered, each user's items in time order."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Interactions:
     def from_codes(
         cls, users: Codes, items: Codes, times: NDArray[Any] | None, user_ids: Ids, item_ids: Ids, skipped: int = 0
     ) -> Interactions:
-        """Build from internal ids, any order; every id must occur. The arrays may be kept."""
+        """Build from internal ids, any order; every id must occur. The arrays may be stored without a copy."""
         if not len(users):
             raise DataError("The log has no rows; give at least one interaction.")
         indptr = starts(np.bincount(users, minlength=len(user_ids)))
@@ -178,12 +178,12 @@ class Interactions:
 
     @cached_property
     def user_degree(self) -> NDArray[np.int64]:
-        """How many items each user touched."""  # (U,)
+        """Items per user."""  # (U,)
         return np.diff(self.indptr)
 
     @cached_property
     def item_degree(self) -> NDArray[np.int64]:
-        """How many users touched each item."""  # (I,)
+        """Users per item."""  # (I,)
         return np.bincount(self.items, minlength=self.n_items)
 
     @cached_property
@@ -229,11 +229,11 @@ class Interactions:
         >>> Interactions.from_arrays([1, 1, 2, 2, 3], [1, 2, 1, 2, 9]).k_core(user=2, item=2)
         Interactions(2 users, 2 items, 4 rows)
         """
-        kept = core_rows(self.users, self.items, user, item)
-        if kept is not None and not len(kept):
+        core = core_rows(self.users, self.items, user, item)
+        if core is not None and not len(core):
             raise DataError(f"k_core(user={user}, item={item}) leaves nothing of {len(self):,} rows; ask for less.")
-        users, items = (self.users, self.items) if kept is None else (self.users[kept], self.items[kept])
-        times = self.times if kept is None or self.times is None else self.times[kept]
+        users, items = (self.users, self.items) if core is None else (self.users[core], self.items[core])
+        times = self.times if core is None or self.times is None else self.times[core]
         user_ids, users = renumber(self.user_ids, users)
         item_ids, items = renumber(self.item_ids, items)
         indptr = starts(np.bincount(users, minlength=len(user_ids)))

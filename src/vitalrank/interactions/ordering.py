@@ -1,4 +1,4 @@
-"""Rows in order: by user and time, without repeated pairs, numbered without gaps."""
+"""Sorting of rows by user and time, detection of repeated pairs, renumbering without gaps."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from scipy.sparse import csr_matrix
 
 from vitalrank.interactions.encoding import Codes, Ids
 
-Order = NDArray[np.integer[Any]]
-_GLANCE = 1000  # rows
+Permutation = NDArray[np.integer[Any]]
+_PREFIX = 1000  # rows
 
 
 def starts(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Row pointers: the exclusive prefix sum of counts, and their total."""  # (n + 1,)
     starts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
     return starts
 
 
-def row_order(users: Codes, times: NDArray[Any] | None) -> Order | None:
-    """Stable order by user and time; None when the rows lie so already."""
-    glance = users[:_GLANCE]  # most files that are out of order show it at once
-    if (glance[1:] < glance[:-1]).any():
+def row_order(users: Codes, times: NDArray[Any] | None) -> Permutation | None:
+    """Stable order by user and time; None when the rows are sorted already."""
+    prefix = users[:_PREFIX]  # most unsorted files show it in their first rows
+    if (prefix[1:] < prefix[:-1]).any():
         return _sorted(users, times)
     step = np.diff(users)
     if step.min(initial=0) >= 0 and (times is None or not ((step == 0) & (times[1:] < times[:-1])).any()):
@@ -31,25 +32,25 @@ def row_order(users: Codes, times: NDArray[Any] | None) -> Order | None:
     return _sorted(users, times)
 
 
-def _sorted(users: Codes, times: NDArray[Any] | None) -> Order:
+def _sorted(users: Codes, times: NDArray[Any] | None) -> Permutation:
     if times is None:
         return stable_order(users)
     by_time = _time_order(times)
     return by_time.take(stable_order(users.take(by_time)))
 
 
-def _row_numbers(count: int) -> Order:
+def _row_numbers(count: int) -> Permutation:
     return np.arange(count, dtype=np.int32 if count < 1 << 31 else np.int64)
 
 
-def stable_order(codes: Codes) -> Order:
+def stable_order(codes: Codes) -> Permutation:
     """Stable order by small numbers. A one-row matrix turned to columns is scipy's compiled counting sort."""
     rows = _row_numbers(len(codes))
     return csr_matrix((rows, codes, [0, len(codes)])).tocsc().data
 
 
-def _time_order(times: NDArray[Any]) -> Order:
-    """Stable order by time; whole numbers within 32 bits of each other take two counting sorts."""
+def _time_order(times: NDArray[Any]) -> Permutation:
+    """Stable order by time; integers within a range of 32 bits take two counting sorts."""
     least = times.min()
     if times.dtype != np.int64 or times.max() - least >= 1 << 32:
         return np.argsort(times, kind="stable")

@@ -1,4 +1,4 @@
-"""Which rows stay: the k-core and the chronological split, as masks and counts over a log's rows."""
+"""The k-core and the chronological split, as row positions, counts and masks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def core_rows(users: NDArray[Any], items: NDArray[Any], min_user: int, min_item:
     """Positions of the largest part in which all users and items keep that many rows; None when that is every row."""
     for name, least in (("user", min_user), ("item", min_item)):
         check_count(f"k_core's {name}", least, least=0)
-    kept: Rows | None = None
+    core: Rows | None = None
     while True:
         weak_users = np.bincount(users) < min_user
         weak_items = np.bincount(items) < min_item
@@ -26,14 +26,14 @@ def core_rows(users: NDArray[Any], items: NDArray[Any], min_user: int, min_item:
             break
         stay = np.flatnonzero(~drop)
         users, items = users[stay], items[stay]
-        kept = stay if kept is None else kept[stay]
-    return kept
+        core = stay if core is None else core[stay]
+    return core
 
 
 def held_out(degree: Rows, fraction: float, valid: float | None) -> tuple[Rows, Rows]:
     """Rows of each user that go to the test and to the validation part.
 
-    Test takes ``ceil(fraction * n)``, validation ``floor(valid * rest)`` but at least one; both give way so that the
+    Test takes ``ceil(fraction * n)``, validation ``floor(valid * rest)`` but at least one; both shrink so that the
     user keeps one training row.
     """
     for name, share in (("fraction", fraction), ("valid", 0.0 if valid is None else valid)):

@@ -1,4 +1,4 @@
-"""What a log looks like in numbers: the columns of the usual data table, degree quantiles, inequality."""
+"""Summary statistics of a log: size, sparsity, degree quantiles, Gini coefficient."""
 
 from __future__ import annotations
 

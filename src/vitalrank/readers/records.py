@@ -75,7 +75,7 @@ class Records:
 
 
 def _is_unicode(text: str) -> bool:
-    r"""Whether it is whole: JSON may hold one half of a pair, ``"\ud800"``."""
+    r"""Whether it can be encoded: JSON may hold a lone surrogate, ``"\ud800"``."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -14,14 +14,14 @@ from vitalrank._util.display import printable, quoted
 from vitalrank.interactions.encoding import DATE_TYPES, NUMBER_TYPES, bad_times, to_numbers
 from vitalrank.readers.lines import SlowPathNeeded
 
-_TOO_LARGE = 1 << 63  # for a whole number of 64 bits
+_TOO_LARGE = 1 << 63  # for int64
 _LONGEST = 64  # bytes of a time that is written as text
 _SHOWN = 40  # characters of it in a message
 _LARGEST = sys.float_info.max
 
 
 class TimeReader:
-    """Turns times into numbers and holds the file to the kind that its first rows had."""
+    """Turns times into numbers and requires the kind (numbers or dates) that the first rows had."""
 
     def __init__(self) -> None:
         self._dates: bool | None = None

@@ -16,7 +16,7 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial
 
-from vitalrank._util.devices import taking_turns
+from vitalrank._util.devices import fast_thread_switching
 from vitalrank._util.threads import serve_several
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError, StorageError, TrainingError
@@ -61,7 +61,7 @@ class Search:
                 self._work()
                 return
             _check_threading()
-            with taking_turns(), ThreadPoolExecutor(workers) as pool:
+            with fast_thread_switching(), ThreadPoolExecutor(workers) as pool:
                 jobs = [pool.submit(self._work) for _ in range(workers)]
                 try:
                     for job in as_completed(jobs):
