@@ -1,4 +1,4 @@
-"""A kernel is kept wherever there is a place, until a source it is made of changes, and runs without one."""
+"""A kernel is cached in a folder that is private, until a source it is made of changes, and runs without one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 
 import vitalrank
 from vitalrank.kernels.caching import digest_of
+from vitalrank.kernels.compiling import UNTESTED, cache_class
 from vitalrank.kernels.cpu.training.initial import fill_normal
+from vitalrank.kernels.private_folders import is_private
 
 
 def copied(to):
@@ -26,7 +28,7 @@ def copied(to):
 def package(tmp_path_factory):
     """The library in a folder whose kernels nobody can keep beside it."""
     place = copied(tmp_path_factory.mktemp("lib") / "vitalrank")
-    for folder in (place / "kernels", place / "kernels" / "cpu"):
+    for folder in {path.parent for path in (place / "kernels").rglob("*.py")}:
         (folder / "__pycache__").write_text("in the way")  # root may write where others may not
     return place.parent
 
@@ -45,11 +47,11 @@ print(*table.ravel())
     return [float(number) for number in output_of(code, package).split()]
 
 
-def output_of(code, package, home="/dev/null"):
+def output_of(code, package, home="/dev/null", **more):
     kept = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
     places = {"HOME": str(home), "PYTHONPATH": str(package)}
     command = [sys.executable, "-B", "-c", code]
-    done = subprocess.run(command, env={**kept, **places}, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env={**kept, **places, **more}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -121,3 +123,64 @@ def test_kernels_run_from_a_zip_file(usual, tmp_path):
     packed = shutil.make_archive(str(tmp_path / "lib"), "zip", tmp_path / "lib")
     _, *numbers = output_of(KEPT, packed, home=tmp_path).split()
     assert [float(number) for number in numbers] == usual
+
+
+@pytest.mark.skipif(os.name == "nt", reason="access lists, not modes, protect folders on Windows")
+def test_a_folder_is_private_if_only_its_owner_can_write_it_or_replace_it(tmp_path, monkeypatch):
+    mine, shared = tmp_path / "mine", tmp_path / "shared"
+    inside = shared / "inside"
+    for folder, mode in ((mine, 0o755), (shared, 0o777), (inside, 0o700)):
+        folder.mkdir()
+        folder.chmod(mode)
+    assert [is_private.__wrapped__(folder) for folder in (mine, shared, inside)] == [True, False, False]
+    shared.chmod(0o1777)  # sticky: others can add files to it, and rename none
+    assert [is_private.__wrapped__(folder) for folder in (shared, inside)] == [False, True]
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert not is_private.__wrapped__(mine)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="access lists, not modes, protect folders on Windows")
+def test_a_given_folder_that_others_can_write_is_passed_over(package, usual, tmp_path):
+    given, home = tmp_path / "given", tmp_path / "home"
+    given.mkdir()
+    given.chmod(0o777)
+    home.mkdir()
+    _, *numbers = output_of(KEPT, package, home=home, NUMBA_CACHE_DIR=str(given)).split()
+    assert [float(number) for number in numbers] == usual
+    assert not list(given.rglob("*.nbc"))
+    assert list((home / ".cache" / "vitalrank" / "kernels").rglob("*.nbc"))
+
+
+def test_without_the_private_names_of_numba_kernels_are_not_cached():
+    assert cache_class(UNTESTED) is None
+    assert cache_class((0, 62)) is not None
+
+
+OTHERS = """
+import gc
+from numba import njit
+from numba.core.caching import CacheImpl, FunctionCache
+from numba.core.dispatcher import Dispatcher
+from numba.core.event import _registered
+
+
+def shared():
+    listeners = [listener for listeners in _registered.values() for listener in listeners]
+    return list(CacheImpl._locator_classes), Dispatcher.enable_caching, listeners
+
+
+before = shared()
+import vitalrank.kernels.cpu
+assert shared() == before
+import other
+assert other.add(1) == 2
+assert type(other.add._cache) is FunctionCache
+assert type(other.add._cache._impl.locator).__module__ == "numba.core.caching"
+assert gc.isenabled()
+"""
+
+
+def test_the_functions_of_other_packages_are_compiled_and_cached_as_numba_does_it(package, tmp_path):
+    (tmp_path / "other.py").write_text("import numba\n\n\n@numba.njit(cache=True)\ndef add(x):\n    return x + 1\n")
+    output_of(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{OTHERS}", package, home=tmp_path)
+    assert list((tmp_path / "__pycache__").glob("other.add*.nbc"))

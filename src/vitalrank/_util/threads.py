@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import numba
+from functools import cache
 
 from vitalrank._util.checks import is_count
-from vitalrank.errors import SettingError
+from vitalrank.errors import SettingError, TrainingError
+
+try:
+    import numba
+except ValueError as error:  # Numba counts its threads as it is imported
+    given = os.environ.get("NUMBA_NUM_THREADS")
+    raise SettingError(
+        f"NUMBA_NUM_THREADS is {given!r}; it must be at least 1, or not be set for all cores."
+    ) from error
 
 
 @contextmanager
@@ -45,3 +53,21 @@ def serve_several() -> bool:
     """
     numba.get_num_threads()  # starts them, by which the layer is chosen
     return bool(numba.threading_layer() != "workqueue")  # type: ignore[attr-defined]
+
+
+def check_not_forked() -> None:
+    """Reject training by torch in a child of a process that has trained by torch: it would hang.
+
+    OpenMP's threads do not survive a fork, and the child's OpenMP waits for them.
+    """
+    if _first_process() != os.getpid():
+        raise TrainingError(
+            "this process was forked from one that has trained a torch model, and OpenMP does not survive a fork; "
+            "start processes by multiprocessing.get_context('spawn'), or train in the child processes alone."
+        )
+
+
+@cache
+def _first_process() -> int:
+    """The process that called this first; forked children inherit the answer."""
+    return os.getpid()

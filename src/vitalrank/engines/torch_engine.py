@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from vitalrank._util.devices import enough_memory
 from vitalrank._util.memory import kept_for_reuse
+from vitalrank._util.threads import check_not_forked
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Engine, Totals
 from vitalrank.engines.cuda_graphs import capture
@@ -52,6 +53,7 @@ class TorchEngine(Engine):
     """
 
     def __init__(self, network: Network, train: Interactions, sampler: Any, config: TrainConfig) -> None:
+        check_not_forked()
         self.step = 0
         self._network = network
         self._modes = _training_modes(network)

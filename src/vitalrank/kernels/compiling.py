@@ -1,46 +1,48 @@
-"""How kernels are compiled: the options they share, a place to be kept in, and nothing collected meanwhile."""
+"""How kernels are compiled: our decorator, the options that kernels share, and a cache on disk."""
 
 from __future__ import annotations
 
-import gc
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from numba.core.event import Listener, register
-
-from vitalrank.kernels import caching
+import numba
 
 # Kernels that allocate nothing need no reference counts; counting costs more than a draw.
 LEAN: Any = {"_nrt": False, "no_cfunc_wrapper": True}
-# What only other kernels call needs no way in from Python, which takes longer to compile than a short kernel; without
-# it, a call from Python would crash.
+# What only other kernels call needs no entry point from Python, which takes longer to compile than a short kernel; a
+# call from Python would crash.
 INNER: Any = {**LEAN, "no_cpython_wrapper": True}
-# What Numba picks by the types of its arguments, to stand where it is called.
+# Implementations that Numba picks by the types of the arguments, inlined at the call.
 PICKED: Any = {**INNER, "error_model": "numpy", "forceinline": True}
 # Sums may be reordered (so that they vectorise), but NaN and infinity keep their meaning.
 FAST = {"reassoc", "contract", "nsz"}
 
-
-class _Uncollected(Listener):
-    """No garbage collection while Numba compiles: its trees are large, all alive, and looked through again and again.
-
-    Numba compiles one kernel at a time, with those that it calls inside, so a count of those begun is enough.
-    """
-
-    def __init__(self) -> None:
-        self._begun = 0
-        self._was_on = False
-
-    def on_start(self, event: Any) -> None:
-        if self._begun == 0:
-            self._was_on = gc.isenabled()
-            gc.disable()
-        self._begun += 1
-
-    def on_end(self, event: Any) -> None:
-        self._begun -= 1
-        if self._begun == 0 and self._was_on:
-            gc.enable()
+UNTESTED = (0, 70)  # the first Numba whose private names were not looked at; pyproject.toml has the same bound
 
 
-caching.ensure()
-register("numba:compile", _Uncollected())
+def cache_class(version: tuple[int, int]) -> Callable[[Any], Any] | None:
+    """The cache for kernels under a version of Numba; None where its private names are untested or missing."""
+    if version >= UNTESTED:
+        return None
+    try:
+        from vitalrank.kernels.caching import KernelCache
+    except (ImportError, AttributeError):
+        return None
+    return KernelCache
+
+
+_Cache = cache_class(numba.version_info.short)
+
+
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """``numba.njit`` whose ``cache`` is ours; where there is none, every process compiles for itself."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        kernel: Any = numba.njit(**options)(function)
+        if cache and _Cache is not None and kernel is not function:
+            with suppress(RuntimeError):  # no folder can be written by this user alone
+                kernel._cache = _Cache(function)
+        return kernel
+
+    return decorate

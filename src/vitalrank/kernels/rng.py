@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from vitalrank.kernels.compiling import LEAN
+from vitalrank.kernels.compiling import LEAN, njit
 
 # What a word is for; two purposes never share a counter.
 PROPOSE = 0

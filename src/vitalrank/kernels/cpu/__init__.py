@@ -1,6 +1,5 @@
 """Kernels for the CPU, compiled by Numba."""
 
-import vitalrank.kernels.compiling  # noqa: F401  (before any kernel)
 from vitalrank.kernels.cpu.sampling.candidates import draw_candidates, pick_by_rank, sample_each, score
 from vitalrank.kernels.cpu.sampling.clustered import cluster, draw_clustered
 from vitalrank.kernels.cpu.sampling.draw_until import advance_search, draw_until

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from vitalrank.kernels.compiling import njit
 from vitalrank.kernels.cpu.ranking.heap import clear, is_worse, sink_root, sort_best_first
 from vitalrank.kernels.cpu.runtime.parallel import parallel_for
 

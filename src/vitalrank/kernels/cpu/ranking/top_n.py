@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from vitalrank._util.memory import large_zeros
+from vitalrank.kernels.compiling import njit
 from vitalrank.kernels.cpu.ranking.heap import clear, sink_root, sort_best_first
 from vitalrank.kernels.cpu.runtime.parallel import parallel_for
 

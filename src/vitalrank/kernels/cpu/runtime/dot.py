@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from vitalrank.kernels.compiling import FAST, LEAN
+from vitalrank.kernels.compiling import FAST, LEAN, njit
 
 
 @njit(inline="always", cache=True, fastmath=FAST, **LEAN)

@@ -7,11 +7,11 @@ from typing import Any
 
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_name
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from vitalrank.kernels.compiling import LEAN
+from vitalrank.kernels.compiling import LEAN, njit
 
 _LINE = 64  # bytes of a cache line
 _FLOAT = 4  # bytes

@@ -13,10 +13,9 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from vitalrank.kernels.compiling import INNER
+from vitalrank.kernels.compiling import INNER, njit
 from vitalrank.kernels.cpu.runtime.intrinsics import atomic_load, fetch_add, yield_thread
 from vitalrank.kernels.cpu.runtime.workers import Future, worker_of
 

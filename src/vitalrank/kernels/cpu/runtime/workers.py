@@ -9,10 +9,9 @@ from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from vitalrank.kernels.compiling import LEAN
+from vitalrank.kernels.compiling import LEAN, njit
 from vitalrank.kernels.cpu.runtime.intrinsics import atomic_load, yield_thread
 
 _POLLS = 200_000  # before blocking: some 0.1 ms, longer than Python takes from one call to the next

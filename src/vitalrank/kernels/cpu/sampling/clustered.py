@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from vitalrank.kernels.compiling import FAST
+from vitalrank.kernels.compiling import FAST, njit
 from vitalrank.kernels.cpu.runtime.dot import dot
 from vitalrank.kernels.cpu.runtime.parallel import parallel_for
 from vitalrank.kernels.cpu.sampling.proposal import PATIENCE

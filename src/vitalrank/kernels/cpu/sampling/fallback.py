@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from vitalrank.kernels.compiling import INNER, LEAN
+from vitalrank.kernels.compiling import INNER, LEAN, njit
 from vitalrank.kernels.cpu.sampling.seen import is_seen
 from vitalrank.kernels.rng import FALLBACK, fine_unit, philox
 

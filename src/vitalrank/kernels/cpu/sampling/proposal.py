@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from vitalrank.kernels.compiling import LEAN
+from vitalrank.kernels.compiling import LEAN, njit
 from vitalrank.kernels.cpu.sampling.fallback import exact_fallback
 from vitalrank.kernels.cpu.sampling.rejection import item_at, load_candidates, load_words, reject_sample
 from vitalrank.kernels.cpu.sampling.seen import is_seen

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from vitalrank.kernels.compiling import njit
 from vitalrank.kernels.cpu.runtime.parallel import parallel_for
 from vitalrank.kernels.cpu.sampling.proposal import PATIENCE
 from vitalrank.kernels.cpu.sampling.seen import is_exhausted, is_seen

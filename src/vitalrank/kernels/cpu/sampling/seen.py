@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
-from vitalrank.kernels.compiling import INNER, LEAN
+from vitalrank.kernels.compiling import INNER, LEAN, njit
 from vitalrank.kernels.cpu.runtime.intrinsics import prefetch_line
 from vitalrank.kernels.cpu.sampling.bloom import maybe_seen, prefetch_words
 

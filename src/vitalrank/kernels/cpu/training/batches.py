@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from vitalrank.kernels.compiling import LEAN
+from vitalrank.kernels.compiling import LEAN, njit
 from vitalrank.kernels.cpu.runtime.intrinsics import prefetch_columns, prefetch_line
 from vitalrank.kernels.cpu.runtime.parallel import parallel_for
 from vitalrank.kernels.cpu.training.permutation import fill_rows

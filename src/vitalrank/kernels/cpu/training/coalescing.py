@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from vitalrank.kernels.compiling import INNER, LEAN
+from vitalrank.kernels.compiling import INNER, LEAN, njit
 from vitalrank.kernels.cpu.runtime.intrinsics import prefetch_line
 
 _AHEAD = 16  # occurrences whose slots are prefetched before they are counted

@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
 
-from vitalrank.kernels.compiling import INNER, PICKED
+from vitalrank.kernels.compiling import INNER, PICKED, njit
 from vitalrank.kernels.step_config import CROSS_ENTROPY, HINGE, SoftmaxStepConfig, StepConfig
 
 

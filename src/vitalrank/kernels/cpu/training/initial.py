@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from vitalrank.kernels.compiling import LEAN
+from vitalrank.kernels.compiling import LEAN, njit
 from vitalrank.kernels.cpu.runtime.parallel import parallel_for
 from vitalrank.kernels.rng import INITIAL, STREAMS, philox
 

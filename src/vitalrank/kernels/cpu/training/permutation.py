@@ -15,10 +15,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from vitalrank.kernels.compiling import LEAN
+from vitalrank.kernels.compiling import LEAN, njit
 from vitalrank.kernels.rng import SHUFFLE, below, philox
 
 ROUNDS = 6

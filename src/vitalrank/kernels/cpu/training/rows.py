@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
-from vitalrank.kernels.compiling import FAST, LEAN
+from vitalrank.kernels.compiling import FAST, LEAN, njit
 from vitalrank.kernels.cpu.training.coalescing import coalesce
 from vitalrank.kernels.cpu.training.optimizers import update_row
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from vitalrank.kernels.compiling import FAST, INNER, LEAN
+from vitalrank.kernels.compiling import FAST, INNER, LEAN, njit
 from vitalrank.kernels.cpu.runtime.dot import dot
 from vitalrank.kernels.cpu.runtime.intrinsics import prefetch_columns
 from vitalrank.kernels.cpu.runtime.parallel import barrier, threads_for, with_barrier
