@@ -309,3 +309,13 @@ def test_a_fit_that_fails_leaves_the_tables_as_they_were(log):
         vr.TorchRecommender(users, items).fit(log)
     assert not users.sparse
     assert not items.sparse
+
+
+def test_a_model_with_a_scorer_is_one_of_its_class_and_has_no_vectors(log):
+    model = vr.TorchRecommender(score=Perceptron(log.n_users, log.n_items)).fit(log, vr.DNS(), epochs=1)
+    assert type(model) is vr.TorchRecommender
+    assert not model.has_vectors
+    assert vr.TorchRecommender(encoder(log), nn.Embedding(log.n_items, 6)).has_vectors
+    for ask in (lambda: model.queries(np.arange(2)), lambda: model.item_table, lambda: model.export("x")):
+        with pytest.raises(SettingError, match="given by score= has no vectors"):
+            ask()

@@ -199,6 +199,6 @@ def _tsne() -> Any:
 
 
 def _vectors(model: DotRecommender) -> NDArray[np.float32]:
-    if not isinstance(model, DotRecommender):
+    if not (isinstance(model, DotRecommender) and model.has_vectors):
         raise SettingError(f"{type(model).__name__} has no item vectors; ask a dot-product model such as MF.")
     return model.item_table[:, : model.item_table.shape[1] - model.constant_columns]  # (I, d)

@@ -73,8 +73,9 @@ def inspect_model(
     last = history[-1] if history else {}
     voters = min(_VOTERS, max(1, model.train.n_items // 10))
     clustering = None
-    if isinstance(model, DotRecommender) and model.train.n_items >= 8:
-        clustering = frequency_clustering(model, voters, seed=seed)
+    dot = model if isinstance(model, DotRecommender) and model.has_vectors else None
+    if dot is not None and dot.train.n_items >= 8:
+        clustering = frequency_clustering(dot, voters, seed=seed)
     shown = exposure(model, n, exclude=exclude, sample=sample, seed=seed, threads=threads)
     met = model.train.item_degree > 0
     return Inspection(
@@ -84,7 +85,7 @@ def inspect_model(
         tries=last.get("tries"),
         unviolated=last.get("unviolated"),
         vanished=last.get("vanished"),
-        norm_correlation=item_norms(model).correlation if isinstance(model, DotRecommender) else None,
+        norm_correlation=None if dot is None else item_norms(dot).correlation,
         clustering=clustering,
         exposure=shown,
         advice=advice(history, exposure=shown, clustering=clustering) if history else [],

@@ -251,7 +251,7 @@ class Job:
         hidden = [] if self.parts["valid"] is self.parts["test"] else [self.parts["valid"]]
         metric, threads = self.config.metric, self.config.threads
         _, length = self.config.measure()
-        device = resolve(self.config.device) if isinstance(model, DotRecommender) else None
+        device = resolve(self.config.device) if model.has_vectors else None
         result = evaluate(
             model, self.parts["test"], at=length, exclude=hidden, by="popularity", threads=threads, device=device
         )
@@ -267,7 +267,7 @@ class Job:
             best_epoch=model.history.best_epoch,
             seconds=seconds,
             inspection=found.to_dict(),
-            picture=_picture(model) if show and isinstance(model, DotRecommender) else None,
+            picture=_picture(model) if show and isinstance(model, DotRecommender) and model.has_vectors else None,
             per_user=np.asarray(result.per_user[metric], np.float64),
         )
 

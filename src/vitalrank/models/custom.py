@@ -17,11 +17,12 @@ from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array, check_finite_table
 from vitalrank.models.custom_modules import CustomModel, check_kind, checked_clip, explain_failure, first_and_last
-from vitalrank.models.custom_scorer import TorchScorer
+from vitalrank.models.custom_scorer import ScoreNetwork
 from vitalrank.models.networks import DotNetwork
 from vitalrank.models.torch_model import TorchModel
 
 ItemTable = nn.Module | nn.Parameter
+_NO_VECTORS = "a model given by score= has no vectors; give an encoder and an item_table for them."
 _VECTORS = ("queries", "items")  # what a saved model serves until its modules are attached
 
 
@@ -58,15 +59,16 @@ class TorchRecommender(CustomModel, TorchModel):
     >>> model = vr.TorchRecommender(encoder, torch.nn.Embedding(40, 8)).fit(log, vr.DNS(), epochs=2, seed=0)
     >>> model.recommend(log.user_ids[:2], n=5)[0].shape
     (2, 5)
+    >>> class Sum(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.users, self.items = torch.nn.Embedding(50, 1), torch.nn.Embedding(40, 1)
+    ...     def forward(self, users, ids):
+    ...         return self.users(users) + self.items(ids)[..., 0]
+    >>> model = vr.TorchRecommender(score=Sum()).fit(log, vr.VINS(), epochs=2, seed=0)
+    >>> model.recommend(log.user_ids[0], n=3)[0].shape
+    (3,)
     """
-
-    def __new__(cls, *args: Any, score: nn.Module | None = None, **options: Any) -> Any:
-        """A :class:`TorchScorer` where ``score`` is given."""
-        if score is None:
-            return super().__new__(cls)
-        if args or options.keys() - {"clip"}:
-            raise SettingError("score= takes the place of encoder, item_table and length; give it alone.")
-        return TorchScorer(score, **options)
 
     def __init__(
         self,
@@ -81,6 +83,12 @@ class TorchRecommender(CustomModel, TorchModel):
         self.length = to_int("length", length, least=0)
         self.clip = checked_clip(clip)
         self._vectors: Mapping[str, Array] | None = None
+        if score is not None:
+            if encoder is not None or item_table is not None or length:
+                raise SettingError("score= takes the place of encoder, item_table and length; give it alone.")
+            check_kind("score", score, nn.Module)
+            self._network = ScoreNetwork(score, self.clip)
+            return
         if (encoder is None) != (item_table is None):
             raise SettingError("TorchRecommender needs both an encoder and an item_table.")
         if encoder is not None and item_table is not None:
@@ -90,12 +98,9 @@ class TorchRecommender(CustomModel, TorchModel):
 
     def attach(
         self, encoder: nn.Module | None = None, item_table: ItemTable | None = None, *, score: nn.Module | None = None
-    ) -> Any:
+    ) -> TorchRecommender:
         """The loaded model over these modules, with the saved values in them."""
-        if score is not None:
-            model: Any = TorchScorer(score, clip=self.clip)
-        else:
-            model = TorchRecommender(encoder, item_table, length=self.length, clip=self.clip)
+        model = TorchRecommender(encoder, item_table, score=score, length=self.length, clip=self.clip)
         model.train, model.held_out, model.history = self.train, self.held_out, self.history
         model._saved_parameters = self._saved_parameters
         model._load_saved(model.network)
@@ -103,7 +108,10 @@ class TorchRecommender(CustomModel, TorchModel):
         return model
 
     def new_network(self, train: Interactions) -> Network:
-        network = self.network
+        if isinstance(self.network, ScoreNetwork):
+            self.network.check(train.n_users, train.n_items)
+            return self.network
+        network = self.dot_network
         network.n_items = train.n_items
         users = first_and_last(train.n_users, network)  # (2,)
         context = users.new_full((2, self.length), -1) if self.length else None
@@ -127,22 +135,57 @@ class TorchRecommender(CustomModel, TorchModel):
         return super().query_of(items)
 
     @property
-    def network(self) -> CustomNetwork:
-        network = super().network
-        assert isinstance(network, CustomNetwork)
+    def has_vectors(self) -> bool:
+        return not isinstance(self._network, ScoreNetwork)
+
+    @property
+    def dot_network(self) -> CustomNetwork:
+        network = self.network
+        if not isinstance(network, CustomNetwork):
+            raise SettingError(_NO_VECTORS)
         return network
 
     def settings(self) -> dict[str, Any]:
-        return {"length": self.length, "clip": self.clip}
+        return {"length": self.length, "clip": self.clip} if self.has_vectors else {"clip": self.clip}
+
+    def __repr__(self) -> str:
+        # Runs of version 0.1 know a model with score= by this name, and are resumed by it.
+        shown = super().__repr__()
+        return shown if self.has_vectors else shown.replace("TorchRecommender(", "TorchScorer(", 1)
+
+    @property
+    def device(self) -> str:  # type: ignore[override]
+        return super().device if self.has_vectors else "cpu"
+
+    def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
+        if isinstance(self._network, ScoreNetwork):
+            return self._network.pair_scores(users, start, stop)
+        return super().scores(users, start, stop)
+
+    def history_scores(self, items: Array) -> NDArray[np.float32]:
+        if not self.has_vectors:
+            raise SettingError("a model given by score= knows its own users only; it cannot fold in a history.")
+        return super().history_scores(items)
+
+    def similarities(self, item: int) -> NDArray[np.float32]:
+        if not self.has_vectors:
+            raise SettingError("a model given by score= has no item vectors to compare.")
+        return super().similarities(item)
 
     def queries(self, users: Array) -> NDArray[np.float32]:
-        return super().queries(users) if self._vectors is None else np.asarray(self._vectors["queries"][users])
+        if self._vectors is not None:
+            return np.asarray(self._vectors["queries"][users])
+        if not self.has_vectors:
+            raise SettingError(_NO_VECTORS)
+        return super().queries(users)
 
     @property
     def item_table(self) -> NDArray[np.float32]:
         return super().item_table if self._vectors is None else np.asarray(self._vectors["items"])
 
     def tensors(self) -> dict[str, Array]:
+        if not self.has_vectors:
+            return super().tensors()
         vectors = {"queries": self.queries(np.arange(self.train.n_users)), "items": self.item_table}
         return {**(super().tensors() if self._saved_parameters is None else self._saved_parameters), **vectors}
 

@@ -1,8 +1,8 @@
-"""Any torch module that scores pairs of a user and an item, as a recommender."""
+"""The network of a caller's module that scores pairs of a user and an item."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,67 +11,10 @@ from torch import Tensor, nn
 
 from vitalrank.engines.network import Network, device_of, eval_mode
 from vitalrank.errors import SettingError
-from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.custom_modules import CustomModel, check_kind, checked_clip, explain_failure, first_and_last
+from vitalrank.models.custom_modules import explain_failure, first_and_last
 
 _CELLS = 1 << 20  # scores computed at once
-
-
-class TorchScorer(CustomModel):
-    """``score(u, i) = module(u, i)``: what ``TorchRecommender(score=module)`` gives.
-
-    Examples
-    --------
-    >>> import torch, vitalrank as vr
-    >>> class Sum(torch.nn.Module):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.users, self.items = torch.nn.Embedding(50, 1), torch.nn.Embedding(40, 1)
-    ...     def forward(self, users, ids):
-    ...         return self.users(users) + self.items(ids)[..., 0]
-    >>> log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
-    >>> vr.TorchRecommender(score=Sum()).fit(log, vr.VINS(), epochs=2, seed=0).recommend(log.user_ids[0], n=3)[0].shape
-    (3,)
-    """
-
-    def __init__(self, score: nn.Module, *, clip: float | None = 5.0) -> None:
-        super().__init__()
-        self.clip = checked_clip(clip)
-        check_kind("score", score, nn.Module)
-        self._network = ScoreNetwork(score, self.clip)
-
-    def new_network(self, train: Interactions) -> Network:
-        network = self.network
-        users, items = (first_and_last(count, network) for count in (train.n_users, train.n_items))
-        pairs = f"user ids 0 and {train.n_users - 1} and item ids 0 and {train.n_items - 1}"
-        with eval_mode(network), explain_failure("score module", pairs):
-            network.score(users, items.repeat(2, 1))
-        return network
-
-    def settings(self) -> dict[str, Any]:
-        return {"clip": self.clip}
-
-    def meta(self) -> dict[str, Any]:
-        return {**super().meta(), "class": "TorchRecommender"}
-
-    def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
-        device = device_of(self.network)
-        asked = torch.from_numpy(np.asarray(users, np.int64)).to(device)
-        ids = torch.arange(start, stop, device=device)
-        out = np.empty((len(users), stop - start), np.float32)
-        block = max(1, _CELLS // max(1, stop - start))
-        with eval_mode(self.network):
-            for first in range(0, len(users), block):
-                part = asked[first : first + block]
-                out[first : first + block] = self.network.score(part, ids.repeat(len(part), 1)).cpu().numpy()
-        return out
-
-    def history_scores(self, items: Array) -> NoReturn:
-        raise SettingError("a model given by score= knows its own users only; it cannot fold in a history.")
-
-    def similarities(self, item: int) -> NoReturn:
-        raise SettingError("a model given by score= has no item vectors to compare.")
 
 
 class ScoreNetwork(Network):
@@ -102,3 +45,23 @@ class ScoreNetwork(Network):
                 return self.score(encoded[rows], ids).float()
 
         return {"score": score}
+
+    def pair_scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
+        """Scores of items ``start..stop-1`` for each user, in blocks."""  # (B, stop - start)
+        device = device_of(self)
+        rows = torch.from_numpy(np.asarray(users, np.int64)).to(device)
+        ids = torch.arange(start, stop, device=device)
+        out = np.empty((len(users), stop - start), np.float32)
+        block = max(1, _CELLS // max(1, stop - start))
+        with eval_mode(self):
+            for first in range(0, len(users), block):
+                part = rows[first : first + block]
+                out[first : first + block] = self.score(part, ids.repeat(len(part), 1)).cpu().numpy()
+        return out
+
+    def check(self, n_users: int, n_items: int) -> None:
+        """Refuse a module that does not score the ids of a log."""
+        users, items = first_and_last(n_users, self), first_and_last(n_items, self)
+        pairs = f"user ids 0 and {n_users - 1} and item ids 0 and {n_items - 1}"
+        with eval_mode(self), explain_failure("score module", pairs):
+            self.score(users, items.repeat(2, 1))

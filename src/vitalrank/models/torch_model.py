@@ -110,8 +110,9 @@ class TorchModel(TorchModelBase, DotRecommender):
     """A torch model that scores with one dot product."""
 
     @property
-    def network(self) -> DotNetwork:
-        network = super().network
+    def dot_network(self) -> DotNetwork:
+        """The network, whose score is one dot product."""
+        network = self.network
         assert isinstance(network, DotNetwork)
         return network
 
@@ -127,11 +128,11 @@ class TorchModel(TorchModelBase, DotRecommender):
     def vectors_on(self, device: str) -> tuple[Any, Any]:
         if device == "cpu" or device != self.device:
             return super().vectors_on(device)
-        return lambda users: self._encoded(users.long()), self.network.table().contiguous()
+        return lambda users: self._encoded(users.long()), self.dot_network.table().contiguous()
 
     @property
     def item_table(self) -> NDArray[np.float32]:
-        return np.ascontiguousarray(self.network.table().cpu().numpy(), np.float32)
+        return np.ascontiguousarray(self.dot_network.table().cpu().numpy(), np.float32)
 
 
 @contextmanager

@@ -20,6 +20,11 @@ class Scorer(ABC):
     device: str = "cpu"  # where its vectors lie
 
     @property
+    def has_vectors(self) -> bool:
+        """Whether its score is one dot product of vectors that it can give; see :class:`DotScorer`."""
+        return False
+
+    @property
     @abstractmethod
     def train(self) -> Interactions:
         """The log the model was fitted on."""
@@ -39,6 +44,10 @@ class Scorer(ABC):
 
 class DotScorer(Scorer):
     """A model whose score is one dot product: ``score(u, i) = query(u) . item(i)``."""
+
+    @property
+    def has_vectors(self) -> bool:
+        return True
 
     @abstractmethod
     def queries(self, users: Array) -> NDArray[np.float32]:

@@ -79,7 +79,7 @@ def top_blocks(
 def _ranker(model: Scorer, device: str | None, seen_indptr: Array, seen: Array) -> tuple[Any, int]:
     """What ranks a block of users, and how many make a block."""
     where = model.device if device is None else resolve(device)
-    if not isinstance(model, DotScorer):
+    if not (isinstance(model, DotScorer) and model.has_vectors):
         if where != "cpu":
             raise SettingError(f"{type(model).__name__} is no dot product and ranks on the CPU; leave out device.")
         return _tile_ranker(model), max(1, _CELLS // max(1, model.train.n_items))
