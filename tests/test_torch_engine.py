@@ -13,7 +13,7 @@ import torch
 import vitalrank as vr
 from vitalrank.checkpoint import read_folder, write_folder
 from vitalrank.config import TrainConfig
-from vitalrank.errors import SettingError
+from vitalrank.errors import SettingError, TrainingError
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -304,3 +304,44 @@ def test_a_model_is_the_same_whatever_torch_is_set_to(name, log):
             assert bits(fit(name, log, seed=0)) == usual
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+# ------------------------------------------------------------------------------------------ threads and memory
+
+
+@pytest.mark.parametrize("name", ["FPMC", "CML"])
+def test_a_model_without_matrix_products_has_the_same_bits_for_any_number_of_threads(name, tmp_path):
+    log = vr.datasets.synthetic(users=200, items=150, interactions=3000, seed=0)
+    make = {"FPMC": lambda: vr.FPMC(dim=64, length=2), "CML": lambda: vr.CML(dim=64)}[name]
+    options = {"batch": 2048, "seed": 0, "progress": False}  # large enough for torch to share the work
+    trained = [make().fit(log, epochs=2, threads=threads, **options) for threads in (1, 2, 4)]
+    assert bits(trained[0]) == bits(trained[1]) == bits(trained[2])
+    make().fit(log, epochs=1, threads=1, checkpoint=tmp_path / "run", **options)
+    resumed = make().fit(log, epochs=2, threads=2, checkpoint=tmp_path / "run", resume=True, **options)
+    assert bits(resumed) == bits(trained[0])
+
+
+def test_a_resume_with_another_number_of_threads_is_refused_where_bits_depend_on_it(log, tmp_path):
+    whole = fit("MARank", log, epochs=2)
+    fit("MARank", log, epochs=1, checkpoint=tmp_path / "run")
+    with pytest.raises(
+        SettingError, match=r"run: was trained with threads=1, not 2; nothing was changed\. Give the same"
+    ):
+        fit("MARank", log, epochs=2, threads=2, checkpoint=tmp_path / "run", resume=True)
+    assert bits(fit("MARank", log, epochs=2, checkpoint=tmp_path / "run", resume=True)) == bits(whole)
+
+
+def test_too_little_memory_is_one_sentence():
+    log = vr.Interactions.from_arrays(np.arange(100_000), np.arange(100_000) % 9)
+    with pytest.raises(TrainingError, match=r"^cpu ran out of memory; use a smaller dim\.$"):
+        vr.FPMC(dim=2**31 - 1).fit(log)  # more than any address space holds
+
+
+def test_too_little_memory_in_a_step_is_one_sentence(log):
+    class Greedy(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) + (torch.empty(1 << 50).sum() if self.training else 0.0)
+
+    encoder = torch.nn.Sequential(torch.nn.Embedding(log.n_users, 4), Greedy(4, 4))
+    with pytest.raises(TrainingError, match=r"^cpu ran out of memory; use a smaller batch or dim\.$"):
+        vr.TorchRecommender(encoder, torch.nn.Embedding(log.n_items, 4)).fit(log, vr.Uniform(), epochs=1)

@@ -11,6 +11,7 @@ from typing import Any
 from vitalrank.errors import SettingError, TrainingError
 
 _GIB = 1 << 30
+_CPU_ALLOCATOR = "DefaultCPUAllocator"  # in the message of torch's RuntimeError where the host's memory is short
 _TRITON = (3, 4)  # the oldest with which every kernel was seen to compile; 3.0 does not accept a proposal as a tuple
 _SWITCH_INTERVAL = 1e-4  # seconds; Python's default is fifty times that
 
@@ -103,24 +104,32 @@ def give_back(device: str) -> None:
 
 @contextmanager
 def enough_memory(device: str, needed: int, advice: str) -> Iterator[None]:
-    """Turn a GPU that runs out of memory into one sentence.
+    """Raise one TrainingError where memory runs out, the device's or the host's.
 
     Parameters
     ----------
     device
-        A resolved name; on ``"cpu"`` this does nothing.
+        A resolved name.
     needed
-        A lower bound on the bytes that the block takes.
+        A lower bound on the bytes that the block takes; checked beforehand on a GPU.
     advice
         What to do, as the end of a sentence: ``"use a smaller dim"``.
 
     Examples
     --------
     >>> with enough_memory("cpu", needed=1 << 60, advice="use a smaller dim"):
-    ...     pass
+    ...     raise MemoryError
+    Traceback (most recent call last):
+    ...
+    vitalrank.errors.TrainingError: cpu ran out of memory; use a smaller dim.
     """
     if device == "cpu":
-        yield
+        try:
+            yield
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and _CPU_ALLOCATOR not in str(error):
+                raise
+            raise TrainingError(f"cpu ran out of memory; {advice}.") from error
         return
     import torch
 

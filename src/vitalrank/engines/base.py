@@ -60,9 +60,9 @@ class Engine(ABC):
     step: int
 
     @property
-    def depends_on_threads(self) -> bool:
-        """Whether another number of threads may give other bits, so that a resumed run must have the same."""
-        return False
+    def run_identity(self) -> Mapping[str, Any]:
+        """What a resumed run must share, beside the settings: the number of threads, where bits depend on it."""
+        return {}
 
     @abstractmethod
     def run_epoch(self, epoch: int, rate: Callable[[float], float], on_progress: Callable[[Totals], None]) -> Totals:

@@ -94,11 +94,12 @@ class GpuEngine(MFEngine):
         sizes = self._step_sizes(rate)
         self._arrays.now.rates.copy_(torch.tensor(sizes, dtype=torch.float32))
         self._arrays.now.cursor.copy_(torch.tensor([0, self.step]))
-        self._run_steps(size // self._batch)
-        if size % self._batch:
-            self._train_batch(0, size % self._batch, self.step + len(sizes) - 1)
+        with enough_memory(self._device, 0, _ADVICE):
+            self._run_steps(size // self._batch)
+            if size % self._batch:
+                self._train_batch(0, size % self._batch, self.step + len(sizes) - 1)
+            totals = self._totals()
         self.step += len(sizes)
-        totals = self._totals()
         on_progress(totals)
         return totals
 

@@ -49,6 +49,8 @@ class Network(nn.Module, ABC):
         Largest norm of the gradient of all parameters that are not embeddings, or None.
     graph_capturable
         Whether every step does the same work, so that it can be captured once as a CUDA graph and replayed.
+    depends_on_threads
+        Whether another number of threads may give other bits, as matrix products and sums over a whole batch do.
     uses_global_rng
         Whether its modules draw from torch's global generator, as those of other libraries do.
     rng
@@ -59,6 +61,7 @@ class Network(nn.Module, ABC):
     needs_history: bool = False
     clip: float | None = 5.0
     graph_capturable: bool = False
+    depends_on_threads: bool = True
     uses_global_rng: bool = False
     rng: torch.Generator | None = None
 

@@ -95,6 +95,11 @@ class TorchEngine(Engine):
         for parameter in self._network.parameters():
             parameter.grad = None
 
+    @property
+    def run_identity(self) -> dict[str, Any]:
+        free = self._device.type != "cpu" or not self._network.depends_on_threads
+        return {} if free else {"threads": self._config.threads or torch.get_num_threads()}
+
     def values(self) -> dict[str, Array]:
         return network_arrays(self._network)
 

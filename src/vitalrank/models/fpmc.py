@@ -69,6 +69,7 @@ class FPMCNetwork(DotNetwork):
     """Three tables: users, baskets, and the two halves of the items in one."""
 
     graph_capturable = True
+    depends_on_threads = False
 
     def __init__(self, n_users: int, n_items: int, dim: int, length: int) -> None:
         super().__init__()

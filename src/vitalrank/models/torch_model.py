@@ -57,9 +57,10 @@ class TorchModelBase(TrainableModel):
     def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
         """The engine that trains this model; the model serves its network from now on."""
         device = resolve(config.device)
-        with _seeded_init(config.seed):
+        with _seeded_init(config.seed), enough_memory("cpu", 0, "use a smaller dim"):
             self._network = self.new_network(train)
-        with enough_memory(device, _size(self._network, config), "use a smaller dim, or device='cpu'"):
+        advice = "use a smaller dim" if device == "cpu" else "use a smaller dim, or device='cpu'"
+        with enough_memory(device, _size(self._network, config), advice):
             self._engine = TorchEngine(self._network.to(device), train, sampler, config)
         self.train = train
         self._histories = self._engine.histories

@@ -179,6 +179,8 @@ class RunFolder:
             ) from error
         for name, value in self.identity.items():
             found = record.identity.get(name)
+            if name == "threads" and found is None:  # a run of version 0.1, which did not write it
+                continue
             if found != value:
                 raise SettingError(
                     f"{self.path}: was trained with {name}={found!r}, not {value!r}; nothing was changed. "

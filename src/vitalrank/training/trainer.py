@@ -105,6 +105,8 @@ class Trainer:
         with interruptible() as interrupt, locked, limited(self.config.threads), dedicated_stream(self.config.device):
             engine = build()
             try:
+                if folder is not None:
+                    folder.identity |= engine.run_identity
                 run = folder.resume(engine) if folder is not None else Run()
                 if run.epoch < self.config.epochs:
                     run.drop_final_eval(self.config.metric, self.config.valid_every)
