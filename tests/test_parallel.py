@@ -1,4 +1,4 @@
-"""Rows cut into parts for threads: every row once, whatever the number of threads, and errors come through."""
+"""Parallel loops over rows: every row once, whatever the number of threads, and errors come through."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vitalrank.kernels.cpu.runtime.parallel import barrier, parallel_for, run_pa
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("rows", [0, 1, 63, 64, 65, 1000])
-def test_every_row_belongs_to_one_part(rows, threads):
+def test_every_row_belongs_to_one_shard(rows, threads):
     found = []
     with limited(threads):
         parallel_for(rows, lambda begin, end: found.append((begin, end)))
@@ -51,9 +51,9 @@ def test_an_error_comes_through_after_the_others_are_done(failing):
     assert sorted(done) == [number for number in range(3) if number != failing]
 
 
-def test_threads_that_sleep_are_woken():
+def test_blocked_workers_are_woken():
     def slowly(number):
-        time.sleep(0.02)  # longer than anybody watches
+        time.sleep(0.02)  # longer than waiters spin
         return number
 
     for _ in range(3):
@@ -62,29 +62,29 @@ def test_threads_that_sleep_are_woken():
         assert run_parallel(lambda: 1, lambda: slowly(2), lambda: 3) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("parts_", [1, 2, 4])
-def test_nobody_leaves_a_meeting_before_all_are_there(parts_):
-    left = np.zeros((3, parts_), np.int64)
-    with_barrier(parts_, lambda part, arrivals: _walk(part, parts_, arrivals, left))
-    for meeting, seen in enumerate(left):
-        expected = (meeting + 1) * parts_ if parts_ > 1 else 0  # who is alone meets nobody
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_no_thread_passes_a_barrier_before_all_have_arrived(n_threads):
+    left = np.zeros((3, n_threads), np.int64)
+    with_barrier(n_threads, lambda thread, arrivals: _walk(thread, n_threads, arrivals, left))
+    for number, seen in enumerate(left):
+        expected = (number + 1) * n_threads if n_threads > 1 else 0  # one thread skips the barrier
         assert (seen >= expected).all()  # so many had arrived when each went on
-        assert parts_ > 1 or not seen.any()
+        assert n_threads > 1 or not seen.any()
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_nobody_waits_for_one_that_failed(failing):
-    def work(part, arrivals):
-        if part == failing:
-            raise ValueError(part)
-        _walk(part, 2, arrivals, np.zeros((3, 2), np.int64))
+def test_a_failure_opens_the_barrier(failing):
+    def work(thread, arrivals):
+        if thread == failing:
+            raise ValueError(thread)
+        _walk(thread, 2, arrivals, np.zeros((3, 2), np.int64))
 
     with pytest.raises(ValueError, match=str(failing)):
         with_barrier(2, work)
 
 
-def test_nobody_waits_for_a_thread_that_was_interrupted():
-    """Ctrl-C may come before this thread has begun its own part."""
+def test_an_interrupt_opens_the_barrier():
+    """Ctrl-C may come before this thread has begun its own thread."""
     arrivals = np.zeros(1, np.int64)
 
     def interrupted():
@@ -99,17 +99,17 @@ def test_nobody_waits_for_a_thread_that_was_interrupted():
 
 
 @njit(nogil=True)
-def _walk(part, parts_, arrivals, left):
-    for meeting in range(len(left)):
-        barrier(arrivals, parts_)
-        left[meeting, part] = atomic_load(arrivals)
+def _walk(thread, n_threads, arrivals, left):
+    for number in range(len(left)):
+        barrier(arrivals, n_threads)
+        left[number, thread] = atomic_load(arrivals)
 
 
-def test_meetings_of_several_callers_do_not_wait_for_each_other():
+def test_barriers_of_several_callers_do_not_deadlock():
     def often():
         for _ in range(200):
             left = np.zeros((2, 3), np.int64)
-            with_barrier(3, lambda part, arrivals, left=left: _walk(part, 3, arrivals, left))
+            with_barrier(3, lambda thread, arrivals, left=left: _walk(thread, 3, arrivals, left))
 
     callers = [threading.Thread(target=often, daemon=True) for _ in range(3)]
     for caller in callers:

@@ -60,20 +60,20 @@ def test_rescued_draws_by_vectors_keep_the_law(sampler):
 
 
 def _bits(item: int, seen: int = 2) -> tuple[int, int, int]:
-    """The word of the sieve that tells of an item to a user who has seen so many, and its two bits."""
+    """The word of the Bloom filter that an item hashes to to a user who has seen so many, and its two bits."""
     hashed = item * BLOOM_HASH % 2**32
     bit = hashed * 64 * (BLOOM_WORDS + seen // BLOOM_ITEMS_PER_WORD) >> 32
     return bit // 64, *sorted((bit % 64, hashed % 64))
 
 
 @pytest.mark.parametrize("seen", [3, 300, 3000])
-def test_the_sieve_stays_open_however_much_was_seen(seen):
+def test_the_bloom_filter_stays_sparse_however_much_was_seen(seen):
     items = np.random.default_rng(0).permutation(10**6)[: 3 * seen].astype(np.int32)
-    sieve = new_bloom_filter(np.array([0, seen, seen, 3 * seen]), items)
-    assert np.bitwise_count(sieve).sum() / (64 * len(sieve)) < 2 * BLOOM_ITEMS_PER_WORD / 64
+    bloom = new_bloom_filter(np.array([0, seen, seen, 3 * seen]), items)
+    assert np.bitwise_count(bloom).sum() / (64 * len(bloom)) < 2 * BLOOM_ITEMS_PER_WORD / 64
 
 
-def test_items_that_share_the_bits_of_the_sieve_are_told_apart():
+def test_false_positives_of_the_bloom_filter_are_not_taken_for_seen():
     many = 100_000
     like_5, like_700 = ([other for other in range(many) if _bits(other) == _bits(item)] for item in (5, 700))
     log = make_log([[5, 700]], many)

@@ -1,6 +1,6 @@
 """Philox 4x32-10: random words from a key and a counter, the same on every device and for any thread count.
 
-Key: the seed. Counter: step, row, try, stream. A draw depends on nothing else.
+Key: the seed. Counter: step, row, draw index, stream. A draw depends on nothing else.
 
 References
 ----------
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vitalrank.kernels.compiling import LEAN, njit
 
-# What a word is for; two purposes never share a counter.
+# Purposes of a stream; two of them never share a counter.
 PROPOSE = 0
 RANK = 1
 FACTOR = 2
@@ -28,11 +28,11 @@ DROP = 7
 STREAMS = 16  # stream = purpose + STREAMS * index of the negative among the k of a row
 
 ROUNDS = 10
-ROUND_WORDS = 0xD2511F53, 0xCD9E8D57  # what words are multiplied by in each round
-ROUND_KEYS = 0x9E3779B9, 0xBB67AE85  # what is added to the halves of the key after it
+ROUND_WORDS = 0xD2511F53, 0xCD9E8D57  # multipliers of each round
+ROUND_KEYS = 0x9E3779B9, 0xBB67AE85  # key increments (Weyl sequence)
 
-LANES = 8  # blocks made at once
-PAIRS = 2 * LANES  # a block of four words makes two pairs
+LANES = 8  # blocks generated at once
+PAIRS = 2 * LANES  # a block of four words holds two pairs
 
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
@@ -79,15 +79,15 @@ def fine_unit(high: Any, low: Any) -> Any:
 
 
 def new_words() -> NDArray[np.uint64]:
-    """A buffer for the pairs around a turn."""
+    """A buffer for the pairs around a draw index."""
     return np.empty((4, LANES), np.uint64)
 
 
 @njit(inline="always", cache=True, **LEAN)
 def word_pair(words: Any, draw: Any) -> Any:
-    """The ``turn``-th pair of words of a stream: block ``turn // 2``, its first or second half.
+    """The ``draw``-th pair of words of a stream: block ``draw // 2``, its first or second half.
 
-    ``words`` must hold the pairs around the turn.
+    ``words`` must hold the pairs around it.
     """
     half = 2 * (draw & 1)
     lane = (draw >> 1) & (LANES - 1)
