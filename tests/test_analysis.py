@@ -156,27 +156,27 @@ def test_clustering_of_a_sample_and_of_too_few_items():
 
 def test_a_picture_by_pca_keeps_what_differs_most():
     line = np.outer(np.arange(60.0), [0, 3, 4])
-    shown = analysis.picture(Given(LOG, line), method="pca")
+    shown = analysis.project(Given(LOG, line), method="pca")
     assert shown.method == "PCA"
     np.testing.assert_allclose(np.abs(np.diff(shown.points[:, 0])), 5.0)
     np.testing.assert_allclose(shown.points[:, 1], 0.0, atol=1e-9)
-    again = analysis.picture(Given(LOG, line), sample=10, method="pca")
+    again = analysis.project(Given(LOG, line), sample=10, method="pca")
     assert len(again.items) == 10
     np.testing.assert_array_equal(again.degree, LOG.item_degree[again.items])
 
 
 def test_a_picture_by_tsne():
     pytest.importorskip("sklearn")
-    shown = analysis.picture(Given(LOG, np.random.default_rng(0).normal(size=(60, 4))), method="tsne")
+    shown = analysis.project(Given(LOG, np.random.default_rng(0).normal(size=(60, 4))), method="tsne")
     assert shown.method == "t-SNE"
     assert np.isfinite(shown.points).all()
 
 
 def test_models_without_vectors_are_told_so():
     with pytest.raises(vr.SettingError, match="no item vectors"):
-        analysis.picture(vr.MostPopular().fit(LOG))
+        analysis.project(vr.MostPopular().fit(LOG))
     with pytest.raises(vr.SettingError, match="choose one of"):
-        analysis.picture(Given(LOG, np.ones((60, 2))), method="umap")
+        analysis.project(Given(LOG, np.ones((60, 2))), method="umap")
 
 
 # ---------------------------------------------------------------------------------------------------- exposure

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import vitalrank as vr
 from commands import QUICK, call, complaint, told, write_log
-from vitalrank.cli.compare import choices
 from vitalrank.cli.config import to_toml
+from vitalrank.cli.methods import choices
 
 words = st.text(st.characters(exclude_categories=["Cs"]))
 plain = words | st.booleans() | st.integers() | st.floats(allow_nan=False)
@@ -134,7 +134,7 @@ def test_compare_from_a_file(log, tmp_path, capsys):
 
 def test_a_name_that_is_a_model_and_a_sampler():
     pytest.importorskip("torch")
-    samplers, makers = choices("cml", "cml", ["cml.dim=4", "cml.candidates=3"])
+    samplers, makers, _ = choices("cml", "cml", ["cml.dim=4", "cml.candidates=3"])
     assert samplers == {"cml": vr.samplers.CML(candidates=3)}
     assert makers["cml"]().dim == 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
 
@@ -24,8 +25,8 @@ def small_mf():
 
 
 def run(out=None, samplers=SAMPLERS, models=None, seeds=2, **more):
-    settings = {"config": CONFIG, **more}
-    return comparing.run_comparison(LOG, samplers, models or {"mf": small_mf}, seeds=seeds, out=out, **settings)
+    settings = {"config": CONFIG, "baselines": (), **more}
+    return vr.compare(LOG, samplers, models or {"mf": small_mf}, seeds=seeds, out=out, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +63,13 @@ def test_a_run_is_what_fit_and_evaluate_give(done):
 def test_every_sampler_runs_with_every_seed(done):
     _, found = done
     assert [(one.label, one.seed) for one in found.outcomes] == [("uni", 0), ("uni", 1), ("vins", 0), ("vins", 1)]
-    assert [one.picture is not None for one in found.outcomes] == [True, False, True, False]
+    assert [one.projection is not None for one in found.outcomes] == [True, False, True, False]
 
 
 def test_finished_runs_are_read_not_run(done):
     folder, found = done
     epochs = []
-    again = run(folder, follow=lambda entry, seed, news: epochs.append(news) if isinstance(news, dict) else None)
+    again = run(folder, callback=lambda entry, seed, news: epochs.append(news) if isinstance(news, dict) else None)
     assert epochs == []
     assert [one.metrics for one in again.outcomes] == [one.metrics for one in found.outcomes]
     assert [row.p_value for row in again.rows] == [row.p_value for row in found.rows]
@@ -80,9 +81,9 @@ def test_a_killed_comparison_goes_on_inside_the_run(tmp_path, done):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match="2 of 4 runs are finished"):
-        run(tmp_path, follow=stop)
+        run(tmp_path, callback=stop)
     epochs = []
-    found = run(tmp_path, follow=lambda entry, seed, news: epochs.append((entry.label, seed, news)))
+    found = run(tmp_path, callback=lambda entry, seed, news: epochs.append((entry.label, seed, news)))
     trained = [(label, seed, news["epoch"]) for label, seed, news in epochs if isinstance(news, dict)]
     assert trained == [("vins", 0, 3), ("vins", 1, 1), ("vins", 1, 2), ("vins", 1, 3)]
     assert [one.metrics for one in found.outcomes] == [one.metrics for one in done[1].outcomes]
@@ -133,6 +134,41 @@ def test_half_a_result_is_told(tmp_path):
     (tmp_path / "runs/uni-seed0.safetensors").write_bytes(b"")
     with pytest.raises(vr.StorageError, match="remove it to run it again"):
         run(tmp_path, {"uni": vr.Uniform()}, seeds=1)
+
+
+def test_a_result_that_was_edited_is_no_result(tmp_path):
+    run(tmp_path, {"uni": vr.Uniform()}, seeds=1)
+    path = tmp_path / "runs/uni-seed0.json"
+    found = json.loads(path.read_text())
+    found["outcome"]["metrics"]["ndcg@10"] = 0.99
+    path.write_text(json.dumps(found))
+    with pytest.raises(vr.StorageError, match="changed since it was written"):
+        run(tmp_path, {"uni": vr.Uniform()}, seeds=1)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[1]", "{", '{"label": 3}', '{"format": 9, "outcome": {}}'])
+def test_what_is_no_result_is_one_sentence(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(vr.StorageError, match="remove it"):
+        outcomes.read_outcome(tmp_path / "a.json", {})
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[1]", '{"log": [1]}', "9" * 5000])
+def test_a_broken_plan_is_one_sentence(tmp_path, text):
+    (tmp_path / "comparison.json").write_text(text)
+    with pytest.raises(vr.StorageError, match=r"comparison\.json"):
+        run(tmp_path, seeds=1)
+
+
+def test_results_of_version_0_1_are_read(tmp_path):
+    run(tmp_path, {"uni": vr.Uniform()}, seeds=1)
+    path = tmp_path / "runs/uni-seed0.json"
+    found = json.loads(path.read_text())["outcome"]
+    found["picture"] = found.pop("projection")
+    del found["training"]
+    path.write_text(json.dumps(found))
+    (outcome,) = run(tmp_path, {"uni": vr.Uniform()}, seeds=1).outcomes
+    assert outcome.projection is not None
 
 
 def test_an_unwritable_folder_is_told(tmp_path):
@@ -197,8 +233,10 @@ def test_tables_hold_the_ranking(done, tmp_path):
     assert len(whole["runs"]) == 4
     assert whole["log"]["fingerprint"] == LOG.fingerprint
     assert whole["ranking"][0]["label"] == found.rows[0].label
-    markdown = (tmp_path / "results.md").read_text().splitlines()
+    table, *notes = (tmp_path / "results.md").read_text().split("\n\n")
+    markdown = table.splitlines()
     assert len({line.count("|") for line in markdown}) == 1
+    assert [note.split(" ")[0] for note in notes] == ["p:", "Settings"]
     assert repr(found) == (tmp_path / "results.md").read_text()
 
 
@@ -230,7 +268,82 @@ def test_settings_that_are_a_models_own_are_told():
     pytest.importorskip("torch")
     log = vr.datasets.synthetic(users=40, items=30, interactions=500, seed=0)
     samplers, models = {"vins": vr.VINS()}, {"mf": small_mf, "marank": lambda: vr.MARank(dim=4)}
-    found = comparing.run_comparison(log, samplers, models, seeds=1, config=CONFIG, fixed=["lr"])
-    assert found.facts["own_training"].keys() == {"marank vins"}
-    assert "reg" in found.facts["own_training"]["marank vins"]
-    assert "lr" not in found.facts["own_training"]["marank vins"]
+    found = vr.compare(log, samplers, models, baselines=(), seeds=1, config=CONFIG, fixed=["lr"])
+    assert found.metadata["own_training"].keys() == {"marank vins"}
+    assert "reg" in found.metadata["own_training"]["marank vins"]
+    assert "lr" not in found.metadata["own_training"]["marank vins"]
+
+
+def test_a_method_may_have_training_settings_of_its_own(tmp_path):
+    found = run(tmp_path, seeds=1, settings={"uni": {"reg": 0.5}})
+    assert found.metadata["own_training"] == {"uni": {"reg": 0.5}}
+    assert {one.label: one.training["reg"] for one in found.outcomes} == {"uni": 0.5, "vins": CONFIG.reg}
+    with pytest.raises(vr.SettingError, match="choose another folder"):
+        run(tmp_path, seeds=1)
+    with pytest.raises(vr.SettingError, match="no training setting 'seed' of its own"):
+        run(seeds=1, settings={"uni": {"seed": 1}})
+    with pytest.raises(vr.SettingError, match="'pop', which is not compared"):
+        run(seeds=1, settings={"pop": {"reg": 0.5}})
+
+
+# ---------------------------------------------------------------------------------------------------- baselines
+
+
+def test_baselines_are_added_unless_they_are_compared_already():
+    found = run(models={"mf": small_mf}, samplers={"uni": vr.Uniform()}, seeds=1, baselines=None)
+    assert {row.label for row in found.rows} >= {"uni", "mostpopular", "itemknn"}
+    found = run(models={"mostpopular": vr.MostPopular}, samplers={}, seeds=1, baselines=["mostpopular", "itemknn"])
+    assert sorted(row.label for row in found.rows) == ["itemknn", "mostpopular"]
+    with pytest.raises(vr.SettingError, match="no baseline"):
+        run(models={"small": small_mf}, seeds=1, baselines=["mf"])
+
+
+def test_names_stand_for_themselves():
+    found = vr.compare(LOG, ["uni"], ["mf"], seeds=1, config=CONFIG, baselines=())
+    assert [row.label for row in found.rows] == ["uni"]
+
+
+# ---------------------------------------------------------------------------------------------------- tuning
+
+
+def test_each_method_is_tuned_by_as_many_trials(tmp_path):
+    pytest.importorskip("optuna")
+    from vitalrank.tuning import Tuned
+
+    searches = []
+
+    def note(method, seed, news):
+        if isinstance(news, Tuned):
+            searches.append((method.label, len(news.trials)))
+
+    samplers = {"pop": vr.Popularity(), "vins": vr.VINS(kappa=16)}
+    models = {"mf": functools.partial(vr.MF, dim=8)}
+    options = {"seeds": 2, "tune": 3, "baselines": ["mostpopular"], "callback": note}
+    found = run(tmp_path, samplers, models, **options)
+    assert searches == [("pop", 3), ("vins", 3)]
+    tuned = found.metadata["tuning"]
+    assert tuned["trials"] == 3
+    assert set(tuned["settings"]["vins"]) == {"reg", "beta", "margin"}  # dim and kappa were chosen
+    assert tuned["settings"]["mostpopular"] == {}
+    assert {one.training["reg"] for one in found.outcomes if one.label == "vins"} == {tuned["settings"]["vins"]["reg"]}
+    assert "best of 3 trials" in repr(found)
+    again = run(tmp_path, samplers, models, **options)
+    assert [one.metrics for one in again.outcomes] == [one.metrics for one in found.outcomes]
+    with pytest.raises(vr.SettingError, match="trials 3, not 4"):
+        run(tmp_path, samplers, models, **{**options, "tune": 4})
+
+
+# ---------------------------------------------------------------------------------------------------- former names
+
+
+def test_the_paired_test_keeps_its_former_name_for_a_release():
+    train, test = LOG.split_last(0.2)
+    result = vr.evaluate(vr.MostPopular().fit(train), test, at=5)
+    with pytest.warns(DeprecationWarning, match=r"vr\.significance"):
+        assert vr.compare(result, result, "ndcg@5").p_value == 1.0
+
+
+def test_run_comparison_keeps_its_name_for_a_release():
+    with pytest.warns(DeprecationWarning, match=r"vr\.compare"):
+        found = comparing.run_comparison(LOG, {"uni": vr.Uniform()}, seeds=1, config=CONFIG)
+    assert [row.label for row in found.rows] == ["uni"]

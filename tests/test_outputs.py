@@ -8,7 +8,6 @@ import pytest
 
 import vitalrank as vr
 from commands import QUICK, call, complaint, write_log
-from vitalrank import comparing
 from vitalrank._util.outputs import check_outputs, is_unchanged, write_recorded
 from vitalrank.checkpoint import foreign_files, remove_folder
 
@@ -109,8 +108,8 @@ def test_inspect_leaves_a_page_of_others(log, tmp_path, capsys):
 def run(out):
     log = vr.datasets.synthetic(users=40, items=30, interactions=400, seed=0)
     config = vr.TrainConfig(epochs=1)
-    return comparing.run_comparison(
-        log, {"uni": vr.Uniform()}, {"mf": lambda: vr.MF(dim=4)}, seeds=1, config=config, out=out
+    return vr.compare(
+        log, {"uni": vr.Uniform()}, {"mf": lambda: vr.MF(dim=4)}, baselines=(), seeds=1, config=config, out=out
     )
 
 
@@ -118,7 +117,7 @@ def test_a_new_comparison_takes_no_folder_of_others(tmp_path):
     folder = tmp_path / "runs" / "uni-seed0"
     folder.mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(vr.errors.StorageError, match="exists, but is of no comparison"):
+    with pytest.raises(vr.errors.StorageError, match="exists, but belongs to no comparison"):
         run(tmp_path)
     assert (folder / "notes.txt").read_text() == "mine"
 

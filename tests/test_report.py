@@ -11,7 +11,7 @@ import pytest
 
 import browser
 import vitalrank as vr
-from vitalrank.comparing import Outcome, Results, run_comparison
+from vitalrank.comparing import Outcome, Results, compare
 from vitalrank.report import charts, scales, series
 from vitalrank.report.page import make_page, summary_sentence, write_report
 
@@ -46,7 +46,7 @@ def results():
     log = vr.datasets.synthetic(users=80, items=60, interactions=1500, seed=0)
     samplers = {"uni": vr.Uniform(), "vins": vr.VINS(), NASTY: vr.Popularity()}
     models = {"mf": lambda: vr.MF(dim=8)}
-    return run_comparison(log, samplers, models, seeds=2, config=vr.TrainConfig(epochs=4, lr=0.01))
+    return compare(log, samplers, models, baselines=(), seeds=2, config=vr.TrainConfig(epochs=4, lr=0.01))
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +97,13 @@ def test_names_cannot_break_the_page(page):
 
 def test_the_page_says_how_to_repeat_it(page, results):
     text = page.read_text("utf-8")
-    for wanted in ("VINS(beta=", vr.__version__, results.facts["log"]["fingerprint"], "lr 0.01"):
+    for wanted in ("VINS(beta=", vr.__version__, results.metadata["log"]["fingerprint"], "lr 0.01"):
         assert wanted in text
 
 
 def test_a_page_of_models_without_training():
     log = vr.datasets.synthetic(users=80, items=60, interactions=1500, seed=0)
-    found = run_comparison(log, {}, {"popular": vr.MostPopular, "knn": vr.ItemKNN}, seeds=1)
+    found = compare(log, {}, {"popular": vr.MostPopular, "knn": vr.ItemKNN}, baselines=(), seeds=1)
     text = make_page(found)
     assert Page(text).open == []
     assert "<h2>Item vectors" not in text

@@ -489,7 +489,7 @@ def test_an_option_without_effect_is_refused():
 def test_a_margin_that_no_compared_model_has_is_refused():
     laws = {"uni": vr.Uniform()}
     with pytest.raises(SettingError, match=r"margin .* is 3"):
-        vr.comparing.run_comparison(LOG, laws, config=TrainConfig(margin=3.0))
+        vr.compare(LOG, laws, config=TrainConfig(margin=3.0))
 
 
 def test_a_margin_that_no_trial_has_is_refused():

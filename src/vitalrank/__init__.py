@@ -18,7 +18,7 @@ _NAMES = {
     "Interactions": "interactions:Interactions",
     "read": "readers:read",
     "evaluate": "evaluation:evaluate",
-    "compare": "evaluation:compare",
+    "compare": "comparing:compare",
     "significance": "evaluation:significance",
     "load": "models:load",
     "tune": "tuning.running:tune",

@@ -11,6 +11,7 @@ from vitalrank import samplers as samplers
 from vitalrank import serving as serving
 from vitalrank import training as training
 from vitalrank import tuning as tuning
+from vitalrank.comparing import compare as compare
 from vitalrank.config import TrainConfig as TrainConfig
 from vitalrank.errors import DataError as DataError
 from vitalrank.errors import SettingError as SettingError
@@ -18,7 +19,6 @@ from vitalrank.errors import StorageError as StorageError
 from vitalrank.errors import TrainingError as TrainingError
 from vitalrank.errors import UnknownIdError as UnknownIdError
 from vitalrank.errors import VitalrankError as VitalrankError
-from vitalrank.evaluation import compare as compare
 from vitalrank.evaluation import evaluate as evaluate
 from vitalrank.evaluation import significance as significance
 from vitalrank.history import History as History

@@ -4,11 +4,11 @@ from vitalrank.analysis.advising import advice
 from vitalrank.analysis.embeddings import (
     Clustering,
     Norms,
-    Picture,
+    Projection,
     degree_class,
     frequency_clustering,
     item_norms,
-    picture,
+    project,
 )
 from vitalrank.analysis.exposures import Exposure, exposure
 from vitalrank.analysis.imbalance import Counted, counted_imbalance, imbalance, summary
@@ -21,7 +21,7 @@ __all__ = [
     "Exposure",
     "Inspection",
     "Norms",
-    "Picture",
+    "Projection",
     "advice",
     "counted_imbalance",
     "degree_class",
@@ -30,7 +30,7 @@ __all__ = [
     "imbalance",
     "inspect_model",
     "item_norms",
-    "picture",
+    "project",
     "rank_bias",
     "rank_bias_series",
     "rank_bias_simulated",

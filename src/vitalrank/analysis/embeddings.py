@@ -1,4 +1,4 @@
-"""What the item vectors say of popularity: norms, clusters of equal frequency, a picture of them."""
+"""What the item vectors say of popularity: norms, clusters of equal frequency, their projection to the plane."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Clustering:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Projection:
     """Items as points in the plane, with their degree, norm and class (0 top, 1 middle, 2 bottom)."""
 
     items: NDArray[np.int64]  # (n,) internal ids
@@ -126,8 +126,8 @@ def frequency_clustering(
     return Clustering(accuracy, 1 / 3, (accuracy - 1 / 3) * 1.5, neighbours, len(asked))
 
 
-def picture(model: DotRecommender, sample: int = 600, seed: int = 0, method: str = "auto") -> Picture:
-    """The item vectors in the plane.
+def project(model: DotRecommender, sample: int = 600, seed: int = 0, method: str = "auto") -> Projection:
+    """Project the item vectors to the plane.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def picture(model: DotRecommender, sample: int = 600, seed: int = 0, method: str
     >>> import vitalrank as vr
     >>> log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
     >>> model = vr.MF(dim=8).fit(log, vr.Uniform(), epochs=2, progress=False)
-    >>> picture(model, sample=30, method="pca").points.shape
+    >>> project(model, sample=30, method="pca").points.shape
     (30, 2)
     """
     if method not in METHODS:
@@ -156,7 +156,7 @@ def picture(model: DotRecommender, sample: int = 600, seed: int = 0, method: str
     points = _plane(vectors) if tsne is None else tsne(vectors, seed)
     band = degree_class(model.train)[shown]
     degree, norm = model.train.item_degree[shown], np.linalg.norm(vectors, axis=1)
-    return Picture(shown, points, degree, norm, band, "PCA" if tsne is None else "t-SNE")
+    return Projection(shown, points, degree, norm, band, "PCA" if tsne is None else "t-SNE")
 
 
 def _nearest(vectors: NDArray[np.float32], asked: NDArray[np.int64], count: int) -> NDArray[np.int64]:
@@ -173,7 +173,7 @@ def _nearest(vectors: NDArray[np.float32], asked: NDArray[np.int64], count: int)
 
 
 def _plane(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The two directions in which the vectors differ most; signs fixed, so that a picture can be repeated."""
+    """The two directions in which the vectors differ most; signs fixed, so that a projection can be repeated."""
     centred = vectors - vectors.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     points = np.zeros((len(vectors), 2))

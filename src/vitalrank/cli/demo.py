@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,9 @@ from rich.table import Table
 from vitalrank.cli import options
 
 if TYPE_CHECKING:
-    from vitalrank.comparing import Entry, Outcome, Results
+    from vitalrank.comparing import Callback, Method, Outcome, Results
     from vitalrank.history import Record
+    from vitalrank.tuning import Tuned
 
 NAMES = ("uni", "pop", "dns", "lfm-w", "vins")
 
@@ -70,7 +71,7 @@ def demo(
 def _train(console: Console, seed: int, epochs: int, folder: Path) -> Results:
     """Say what is going to happen, and do it."""
     import vitalrank as vr
-    from vitalrank.comparing import run_comparison
+    from vitalrank.comparing import compare
     from vitalrank.samplers import find_sampler
 
     log = vr.datasets.synthetic(users=2000, items=1500, interactions=60_000, seed=seed)
@@ -82,10 +83,10 @@ def _train(console: Console, seed: int, epochs: int, folder: Path) -> Results:
     )
     config = vr.TrainConfig(epochs=epochs, patience=epochs)
     samplers = {name: find_sampler(name)() for name in NAMES}
-    with _table(console, [Line(name) for name in NAMES]) as follow:
-        return run_comparison(
+    with _table(console, [Line(name) for name in NAMES]) as report:
+        return compare(
             log, samplers, {"mf": lambda: vr.MF(dim=32)}, seeds=[seed], config=config, out=folder, keep_models=True,
-            follow=follow,
+            baselines=(), callback=report,
         )  # fmt: skip
 
 
@@ -129,18 +130,20 @@ def lessons(results: Results) -> list[str]:
 
 
 @contextmanager
-def _table(console: Console, lines: Sequence[Line]) -> Iterator[Callable[[Entry, int, Record | Outcome], None]]:
+def _table(console: Console, lines: Sequence[Line]) -> Iterator[Callback]:
     """A table that follows the training on a terminal, and is printed once in a pipe."""
     from vitalrank.comparing import Outcome
 
     by_name = {line.name: line for line in lines}
     live = Live(_drawn(lines), console=console, refresh_per_second=8) if console.is_terminal else None
 
-    def follow(entry: Entry, seed: int, news: Record | Outcome) -> None:
-        line = by_name[entry.label]
+    def report(method: Method, seed: int, news: Record | Outcome | Tuned) -> None:
+        line = by_name[method.label]
         if isinstance(news, Outcome):
             line.test, line.tail = news.metrics["ndcg@10"], news.inspection["exposure"]["tail"]
             line.seconds = news.seconds
+        if not isinstance(news, (Outcome, dict)):
+            return
         last = news.records[-1] if isinstance(news, Outcome) else news
         line.epoch, line.loss, line.tries = last["epoch"], last["loss"], last["tries"]
         line.valid = last.get("ndcg@10", line.valid)
@@ -150,11 +153,11 @@ def _table(console: Console, lines: Sequence[Line]) -> Iterator[Callable[[Entry,
             live.update(_drawn(lines))
 
     if live is None:
-        yield follow
+        yield report
         console.print(_drawn(lines))
         return
     with live:
-        yield follow
+        yield report
 
 
 def _drawn(lines: Sequence[Line]) -> Table:

@@ -17,6 +17,7 @@ from vitalrank.errors import SettingError
 
 SAMPLERS = tuple(registry.SAMPLERS)
 MODELS = tuple(name for name, entry in registry.MODELS.items() if not entry.needs_modules)
+BASELINES = tuple(name for name in ("mostpopular", "itemknn", "ease") if name in registry.MODELS)
 
 
 def complete(names: tuple[str, ...]) -> Callable[[str], list[str]]:

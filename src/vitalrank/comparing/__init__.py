@@ -1,19 +1,21 @@
 """Samplers, models and seeds compared on one log and one split."""
 
 from vitalrank.comparing.outcomes import Outcome
-from vitalrank.comparing.planning import Entry, entries_of
+from vitalrank.comparing.planning import Method, methods_of
 from vitalrank.comparing.results import Results, Row
-from vitalrank.comparing.running import run_comparison
+from vitalrank.comparing.running import Callback, compare, run_comparison
 from vitalrank.comparing.tables import FORMATS, check_tables, write_tables
 
 __all__ = [
     "FORMATS",
-    "Entry",
+    "Callback",
+    "Method",
     "Outcome",
     "Results",
     "Row",
     "check_tables",
-    "entries_of",
+    "compare",
+    "methods_of",
     "run_comparison",
     "write_tables",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,13 @@ from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import Record
 
 PER_USER = "per_user"
+_FORMAT = 1  # of a file with a digest; version 0.1 wrote the outcome alone
+_NUMBER = (int, float)
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "label": str, "model": str, "sampler": (str, type(None)), "seed": int, "metrics": dict, "bands": dict,
+    "records": list, "best_epoch": (int, type(None)), "seconds": _NUMBER, "inspection": dict,
+    "projection": (dict, type(None)), "training": (dict, type(None)),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -25,8 +34,8 @@ class Outcome:
     """What one model, trained with one sampler and one seed, came to."""
 
     label: str
-    model: str  # as its repr says
-    sampler: str | None  # as its repr says; None for a model without one
+    model: str  # its repr
+    sampler: str | None  # its repr; None for a model without one
     seed: int
     metrics: dict[str, float]  # on the test part
     bands: dict[str, float]  # what hits on head, middle and tail items add to the metric that ranks
@@ -34,8 +43,9 @@ class Outcome:
     best_epoch: int | None
     seconds: float  # of training
     inspection: dict[str, Any]  # see vitalrank.analysis.Inspection
-    picture: dict[str, Any] | None = None  # see vitalrank.analysis.Picture
+    projection: dict[str, Any] | None = None  # see vitalrank.analysis.Projection
     per_user: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # the metric that ranks, by test user
+    training: dict[str, Any] | None = None  # settings; None without steps, or in a folder of version 0.1
 
     @property
     def tries(self) -> float | None:
@@ -46,7 +56,7 @@ class Outcome:
     @property
     def identity(self) -> dict[str, Any]:
         """What must be the same for a finished run to stand for a planned one."""
-        return {"model": self.model, "sampler": self.sampler, "seed": self.seed}
+        return {"model": self.model, "sampler": self.sampler, "seed": self.seed, "training": self.training}
 
 
 def result_file(folder: Path) -> Path:
@@ -61,30 +71,86 @@ def values_file(result: Path) -> Path:
 
 def write_outcome(outcome: Outcome, path: Path) -> None:
     """Write an outcome as ``path`` (JSON) with the per-user values beside it; the JSON comes last, whole or not."""
-    plain = {name: value for name, value in asdict(outcome).items() if name != PER_USER}
+    plain = json.loads(json.dumps({name: value for name, value in asdict(outcome).items() if name != PER_USER}))
     values = values_file(path)
     try:
-        with atomic_write(values) as draft:
-            write_tensors({PER_USER: outcome.per_user}, draft)
+        with atomic_write(values) as temporary:
+            write_tensors({PER_USER: outcome.per_user}, temporary)
     except SafetensorError as error:  # what the disk said, in its words
         raise StorageError(f"{values}: cannot be written ({error}); free space or choose another folder.") from error
-    write_text(path, json.dumps(plain))
+    digest = _digest(plain, outcome.per_user)
+    write_text(path, json.dumps({"format": _FORMAT, "digest": digest, "outcome": plain}))
 
 
-def read_outcome(path: Path, expected: dict[str, Any]) -> Outcome | None:
+def read_outcome(path: Path, expected: Mapping[str, Any]) -> Outcome | None:
     """The outcome at ``path``, or None if there is none yet; another one than expected is an error."""
     if not path.is_file():
         return None
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-        outcome = Outcome(**plain, per_user=load_file(values_file(path))[PER_USER])
-    except PermissionError as error:
-        raise StorageError(f"{path}: you may not read this result; ask its owner, or change its mode.") from error
-    except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
-        raise StorageError(f"{path}: not a whole result ({error}); remove it to run it again.") from error
+    outcome = _read(path)
     for name, value in expected.items():
-        if outcome.identity[name] != value:
-            raise SettingError(
-                f"{path}: is of {name} {outcome.identity[name]}, not {value}; choose another folder or remove it."
-            )
+        found = outcome.identity[name]
+        if found != value and (name != "training" or found is not None):
+            raise SettingError(f"{path}: has {name} {found}, not {value}; choose another folder or remove it.")
     return outcome
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; whatever is wrong with it is one sentence.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.json"
+    >>> _ = path.write_text("[" * 100_000)
+    >>> read_json(path)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    vitalrank.errors.StorageError: ...a.json: cannot be read as JSON (nested too deeply); remove it or choose ...
+    """
+    advice = "remove it or choose another folder."
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except PermissionError as error:
+        raise StorageError(f"{path}: you may not read this file; ask its owner, or change its mode.") from error
+    except RecursionError as error:
+        raise StorageError(f"{path}: cannot be read as JSON (nested too deeply); {advice}") from error
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{path}: cannot be read as JSON ({error}); {advice}") from error
+    if not isinstance(found, dict):
+        raise StorageError(f"{path}: holds no JSON object; {advice}")
+    return found
+
+
+def _read(path: Path) -> Outcome:
+    found = read_json(path)
+    plain, digest = found.get("outcome", found), found.get("digest")
+    try:
+        if "format" in found and found["format"] != _FORMAT:
+            raise ValueError(f"its format is {found['format']!r}, this version reads {_FORMAT}")
+        if "picture" in plain:  # version 0.1
+            plain["projection"] = plain.pop("picture")
+        _check_types(plain)
+        per_user = load_file(values_file(path))[PER_USER]
+        if digest is not None and digest != _digest(plain, per_user):
+            raise ValueError("changed since it was written")
+        return Outcome(**plain, per_user=per_user)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, SafetensorError) as error:
+        raise StorageError(f"{path}: not a whole result ({error}); remove it to run it again.") from error
+
+
+def _check_types(plain: Mapping[str, Any]) -> None:
+    for name, kind in _TYPES.items():
+        if name not in plain:
+            continue  # Outcome knows which may be missing
+        if not isinstance(plain[name], kind) or isinstance(plain[name], bool):
+            raise TypeError(f"{name} is of type {type(plain[name]).__name__}")
+    for name in ("metrics", "bands"):
+        if not all(isinstance(value, _NUMBER) for value in plain.get(name, {}).values()):
+            raise TypeError(f"{name} holds what is no number")
+    if not all(isinstance(record, dict) for record in plain.get("records", ())):
+        raise TypeError("records holds what is no record")
+
+
+def _digest(plain: Mapping[str, Any], per_user: NDArray[np.float64]) -> str:
+    text = json.dumps(plain, sort_keys=True).encode()
+    return hashlib.sha256(text + str(per_user.dtype).encode() + per_user.tobytes()).hexdigest()

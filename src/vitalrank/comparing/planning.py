@@ -1,67 +1,139 @@
-"""What is to be compared: entries, seeds, settings, and the checks before anything runs."""
+"""What is to be compared: methods, seeds, settings, and the checks before anything runs."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import platform
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib import metadata
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from vitalrank import __version__
 from vitalrank._util.checks import MOST_SEED, to_builtin_scalar, to_int
-from vitalrank.config import TrainConfig
+from vitalrank.config import SETTINGS, TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.models import is_trained
-from vitalrank.samplers import Sampler
+from vitalrank.models import is_trained, model_class, model_names
+from vitalrank.samplers import Sampler, find_sampler
 
+BASELINES = ("mostpopular", "itemknn", "ease")
+_MOST_EASE_ITEMS = 10_000  # it inverts a dense matrix of items by items
 _PACKAGES = ("numpy", "scipy", "numba")
+_SHARED = frozenset({"seed", "metric", "threads", "device"})  # settings that all methods of a comparison share
+
+Samplers = Mapping[str, Sampler] | Sequence[str]
+Models = Mapping[str, Callable[[], Any]] | Sequence[str]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One line of a comparison: how to make the model, and the sampler it is trained with, if any."""
+class Method:
+    """One line of a comparison: how to make the model, its sampler, and the training settings that it alone has."""
 
     label: str
     make: Callable[[], Any]
     sampler: Sampler | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    def config(self, shared: TrainConfig, fixed: Collection[str] = ()) -> TrainConfig:
+        """The shared settings, with the model's own defaults where nobody chose and the method's settings on top."""
+        return replace(shared.with_defaults(self.make().defaults, {*fixed, *self.training}), **self.training)
 
 
-def entries_of(samplers: Mapping[str, Sampler], models: Mapping[str, Callable[[], Any]]) -> list[Entry]:
+def named_samplers(samplers: Samplers) -> dict[str, Sampler]:
+    """Samplers by name; names of the registry stand for themselves.
+
+    Examples
+    --------
+    >>> named_samplers(["uni"])
+    {'uni': Uniform()}
+    """
+    if isinstance(samplers, Mapping):
+        return dict(samplers)
+    return {name: find_sampler(name)() for name in samplers}
+
+
+def named_models(models: Models) -> dict[str, Callable[[], Any]]:
+    """What makes each model, by name; names of the registry stand for themselves."""
+    return dict(models) if isinstance(models, Mapping) else {name: model_class(name) for name in models}
+
+
+def methods_of(
+    samplers: Mapping[str, Sampler],
+    models: Mapping[str, Callable[[], Any]],
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Method]:
     """Every model with every sampler; a model that is not trained with one stands alone.
+
+    Parameters
+    ----------
+    samplers, models
+        By the names to show.
+    settings
+        Training settings by the name of a sampler or a model; a sampler's win.
 
     Examples
     --------
     >>> import vitalrank as vr
     >>> models = {"mf": lambda: vr.MF(dim=8), "popular": vr.MostPopular}
-    >>> [entry.label for entry in entries_of({"uni": vr.Uniform(), "vins": vr.VINS()}, models)]
-    ['mf uni', 'mf vins', 'popular']
+    >>> methods = methods_of({"uni": vr.Uniform(), "vins": vr.VINS()}, models, {"uni": {"reg": 0.01}})
+    >>> [(method.label, method.training) for method in methods]
+    [('mf uni', {'reg': 0.01}), ('mf vins', {}), ('popular', {})]
     """
-    trained = [name for name, make in models.items() if is_trained(make())]
-    entries = []
+    given = settings or {}
+    _check_settings(given, {*samplers, *models})
+    methods = []
     for name, make in models.items():
-        if name not in trained:
-            entries.append(Entry(name, make))
+        if not is_trained(make()):
+            methods.append(Method(name, make))
             continue
         for key, sampler in samplers.items():
-            entries.append(Entry(key if len(models) == 1 else f"{name} {key}", make, sampler))
-    return entries
+            label = key if len(models) == 1 else f"{name} {key}"
+            methods.append(Method(label, make, sampler, {**given.get(name, {}), **given.get(key, {})}))
+    return methods
 
 
-def own_settings(entries: Sequence[Entry], config: TrainConfig, fixed: Collection[str]) -> dict[str, Any]:
-    """By entry, the settings that are not the config's but the model's own."""
+def baselines_of(names: Sequence[str] | None, log: Interactions, taken: Collection[str] = ()) -> list[Method]:
+    """Methods without training to compare with: those named, or the usual ones that are not compared already.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
+    >>> [method.label for method in baselines_of(["mostpopular"], log)]
+    ['mostpopular']
+    """
+    chosen = usual_baselines(log.n_items) if names is None else names
+    kinds = {name: model_class(name) for name in chosen if name not in taken}
+    for name, kind in kinds.items():
+        if is_trained(kind):
+            raise SettingError(f"{name!r} is trained with a sampler and no baseline; name it among the models.")
+    return [Method(name, kind) for name, kind in kinds.items()]
+
+
+def usual_baselines(n_items: int) -> list[str]:
+    """Names of the baselines of a comparison on a catalogue of that size."""
+    known = {name.lower() for name in model_names()} - ({"ease"} if n_items > _MOST_EASE_ITEMS else set())
+    return [name for name in BASELINES if name in known]
+
+
+def own_settings(methods: Sequence[Method], config: TrainConfig, fixed: Collection[str]) -> dict[str, Any]:
+    """By method, the settings that are not the shared ones."""
     given = asdict(config)
-    trained = {
-        entry.label: asdict(config.with_defaults(entry.make().defaults, fixed)) for entry in entries if entry.sampler
-    }
+    trained = {method.label: asdict(method.config(config, fixed)) for method in methods if method.sampler}
     changed = {label: {k: v for k, v in taken.items() if v != given[k]} for label, taken in trained.items()}
     return {label: settings for label, settings in changed.items() if settings}
 
 
-def facts_of(log: Interactions, config: TrainConfig, test: float, valid: float, seeds: Sequence[int]) -> dict[str, Any]:
+def training_identity(config: TrainConfig) -> dict[str, Any]:
+    """The settings that decide what a run computes, its seed aside."""
+    return {name: value for name, value in asdict(config).items() if name not in ("seed", "threads", "device")}
+
+
+def metadata_of(
+    log: Interactions, config: TrainConfig, test: float, valid: float, seeds: Sequence[int]
+) -> dict[str, Any]:
     """Log, split, settings and versions: what it takes to repeat a comparison."""
     training = {name: value for name, value in asdict(config).items() if name not in ("seed", "threads")}
     return {
@@ -86,7 +158,7 @@ def environment(*packages: str) -> dict[str, Any]:
     >>> sorted(environment())
     ['machine', 'versions']
     """
-    versions = {name: metadata.version(name) for name in (*_PACKAGES, *packages)}
+    versions = {name: importlib.metadata.version(name) for name in (*_PACKAGES, *packages)}
     return {
         "versions": {"python": platform.python_version(), "vitalrank": __version__, **versions},
         "machine": {"system": f"{platform.system()} {platform.machine()}", "cores": os.cpu_count()},
@@ -102,24 +174,34 @@ def seeds_of(seeds: int | Sequence[int]) -> list[int]:
     return chosen
 
 
-def check(entries: Sequence[Entry], test: float, valid: float) -> None:
+def check(methods: Sequence[Method], test: float, valid: float) -> None:
     """Refuse what cannot be compared."""
-    if not entries:
+    if not methods:
         raise SettingError("nothing to compare; name at least one sampler, or a model without one.")
-    slugs = [slug(entry.label) for entry in entries]
-    for name, entry in zip(slugs, entries, strict=True):
+    slugs = [slug(method.label) for method in methods]
+    for name, method in zip(slugs, methods, strict=True):
         if slugs.count(name) > 1:
-            raise SettingError(f"two entries would share the name {entry.label!r}; rename one.")
+            raise SettingError(f"two methods would share the name {method.label!r}; rename one.")
     for name, share in (("test", test), ("valid", valid)):
         if not share > 0:
             raise SettingError(f"{name}={share!r}: a comparison needs that part; give a share above 0.")
 
 
-def check_margin(entries: Sequence[Entry], config: TrainConfig, fixed: Collection[str]) -> None:
-    """Refuse a margin that was set and that no entry's loss has."""
-    taken = [config.with_defaults(entry.make().defaults, fixed) for entry in entries if entry.sampler is not None]
+def check_margin(methods: Sequence[Method], config: TrainConfig, fixed: Collection[str]) -> None:
+    """Refuse a margin that was set and that no method's loss has."""
+    taken = [method.config(config, fixed) for method in methods if method.sampler is not None]
     if not any(one.has_margin() for one in taken):
         config.check_margin()
+
+
+def _check_settings(settings: Mapping[str, Mapping[str, Any]], names: Collection[str]) -> None:
+    allowed = sorted(SETTINGS - _SHARED)
+    for name, own_ones in settings.items():
+        if name not in names:
+            raise SettingError(f"settings for {name!r}, which is not compared; these are: {', '.join(names)}.")
+        for key in own_ones:
+            if key not in allowed:
+                raise SettingError(f"{name} has no training setting {key!r} of its own; it has {', '.join(allowed)}.")
 
 
 def slug(label: str) -> str:

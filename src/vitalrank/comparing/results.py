@@ -42,13 +42,13 @@ class Results:
         What ranks.
     outcomes
         Every run.
-    facts
+    metadata
         Log, split, settings and versions: what it takes to repeat it.
     """
 
     metric: str
     outcomes: tuple[Outcome, ...]
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:

@@ -39,20 +39,37 @@ def to_csv(results: Results) -> str:
 
 
 def to_json(results: Results) -> str:
-    """Everything: facts, ranking, and every run with its history."""
+    """Everything: metadata, ranking, and every run with its history."""
     runs = []
     for outcome in results.outcomes:
         plain = asdict(outcome)
-        del plain["per_user"], plain["picture"]
+        del plain["per_user"], plain["projection"]
         runs.append(plain)
     ranking = [flat(row) for row in results.rows]
-    return json.dumps({**results.facts, "metric": results.metric, "ranking": ranking, "runs": runs}, indent=1)
+    return json.dumps({**results.metadata, "metric": results.metric, "ranking": ranking, "runs": runs}, indent=1)
 
 
 def to_markdown(results: Results) -> str:
-    """A pipe table."""
+    """A pipe table, and what its columns mean below it."""
     header, *rows = cells(results)
-    return pipe_table(header, rows) + "\n"
+    return "\n\n".join([pipe_table(header, rows), *notes(results)]) + "\n"
+
+
+def notes(results: Results) -> list[str]:
+    """What p-values are against, and where settings come from."""
+    said = []
+    if any(row.p_value is not None for row in results.rows):
+        said.append(
+            "p: paired t-test over the test users, each method against the best other one, adjusted by Holm's method."
+        )
+    if any(row.runs[0].sampler for row in results.rows):
+        trials = results.metadata.get("tuning", {}).get("trials")
+        said.append(
+            f"Settings of each method: the best of {trials} trials on the validation part."
+            if trials
+            else "Settings were not tuned; --tune TRIALS (tune=) searches them on the validation part."
+        )
+    return said
 
 
 def pipe_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -81,6 +98,7 @@ def to_latex(results: Results) -> str:
             row[column] = {0: rf"\textbf{{{text}}}", 1: rf"\underline{{{text}}}"}.get(order.index(place), text)
     body = [[latex(row[0]), *row[1:]] for row in rows]
     lines = [
+        *(f"% {sentence}" for sentence in notes(results)),
         rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
         r"\toprule",
         " & ".join(latex(cell) for cell in header) + r" \\",

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from vitalrank._util.devices import give_back
-from vitalrank.comparing.running import warm_up
+from vitalrank.comparing.runner import warm_up
 from vitalrank.config import TrainConfig
 from vitalrank.paper.store import Store
 from vitalrank.paper.units import OutOfTimeError, Result, Unit, Watch, perform

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from vitalrank.analysis import picture
+from vitalrank.analysis import project
 from vitalrank.comparing.outcomes import Outcome, write_outcome
-from vitalrank.comparing.planning import Entry
-from vitalrank.comparing.running import Job
+from vitalrank.comparing.planning import Method
+from vitalrank.comparing.runner import Runner
 from vitalrank.config import SETTINGS, TrainConfig
 from vitalrank.errors import TrainingError
 from vitalrank.evaluation import value_of
@@ -27,7 +27,7 @@ from vitalrank.paper.logs import Source, cut
 from vitalrank.tuning.results import Settings
 
 Result = dict[str, Any]
-_SHOWN = 400  # items of a picture
+_SHOWN = 400  # items of a projection
 _KEPT = ("epoch", "seconds", "tries", "vanished", "imbalance")  # of the record of an epoch
 
 
@@ -75,8 +75,8 @@ class Unit:
         return None if base is None else replace(base, **self.settings.sampler)
 
     @property
-    def entry(self) -> Entry:
-        return Entry(self.contender.name, self.make, self.sampler)
+    def entry(self) -> Method:
+        return Method(self.contender.name, self.make, self.sampler)
 
     @property
     def cost(self) -> float:
@@ -106,7 +106,7 @@ class Watch:
     began: float = field(default_factory=time.time)
     is_cut: bool = False
 
-    def __call__(self, entry: Entry, seed: int, news: Record | Outcome) -> bool:
+    def __call__(self, entry: Method, seed: int, news: Record | Outcome) -> bool:
         now = time.time()
         if self.end is not None and now > self.end:
             raise OutOfTimeError
@@ -119,7 +119,7 @@ class Trained:
     """A unit whose training is over, and what its result is told from."""
 
     unit: Unit
-    job: Job
+    job: Runner
     model: Any
     seconds: float
     is_cut: bool
@@ -149,9 +149,9 @@ def perform(unit: Unit, folder: Path, watch: Watch, threads: int | None) -> Resu
 def _train(unit: Unit, folder: Path, watch: Watch, threads: int | None) -> Trained:
     kind, parts = KINDS[unit.kind], cut(unit.source, unit.protocol)
     known = parts if kind.is_validated else {"train": parts["train"]}
-    job = Job(unit.config(threads), known, kind.is_counted, SETTINGS)
+    job = Runner(unit.config(threads), known, kind.is_counted, SETTINGS)
     model = unit.make()
-    seconds = job.train(model, unit.entry, unit.seed, follow=watch)
+    seconds = job.train(model, unit.entry, unit.seed, callback=watch)
     return Trained(unit, job, model, seconds, watch.is_cut, folder)
 
 
@@ -167,7 +167,7 @@ def _on_valid(run: Trained) -> Result:
 
 def _on_test(run: Trained) -> Result:
     """What it scores on test too; user by user, in a file of its own."""
-    outcome = run.job.measure(run.model, run.unit.entry, run.unit.seed, run.seconds, show=False)
+    outcome = run.job.evaluate(run.model, run.unit.entry, run.unit.seed, run.seconds, show=False)
     write_outcome(_slim(outcome), outcome_file(run.folder, run.unit))
     return {**_on_valid(run), "metrics": outcome.metrics}
 
@@ -193,7 +193,7 @@ def _short(value: Any) -> Any:
 
 def _plane(run: Trained) -> Result:
     """Its item vectors in the plane."""
-    shown = picture(run.model, sample=_SHOWN)
+    shown = project(run.model, sample=_SHOWN)
     points = [[round(x, 3), round(y, 3)] for x, y in shown.points.tolist()]
     return {"method": shown.method, "points": points, "degree_class": shown.degree_class.tolist()}
 

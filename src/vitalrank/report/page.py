@@ -12,9 +12,9 @@ from typing import Any
 
 from vitalrank._util.files import check_output, write_text
 from vitalrank._util.outputs import check_not_input
-from vitalrank.comparing.planning import Entry, environment
+from vitalrank.comparing.planning import Method, environment
 from vitalrank.comparing.results import Results
-from vitalrank.comparing.running import Job
+from vitalrank.comparing.runner import Runner
 from vitalrank.errors import SettingError
 from vitalrank.report.sections import SECTIONS, opening, summary_sentence
 from vitalrank.training import TrainConfig
@@ -28,9 +28,9 @@ def make_page(results: Results, title: str = "Samplers compared") -> str:
     Examples
     --------
     >>> import vitalrank as vr
-    >>> from vitalrank.comparing import run_comparison
+    >>> from vitalrank.comparing import compare
     >>> log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
-    >>> results = run_comparison(log, {"uni": vr.Uniform()}, seeds=1, config=vr.TrainConfig(epochs=2))
+    >>> results = compare(log, ["uni"], baselines=(), seeds=1, config=vr.TrainConfig(epochs=2))
     >>> make_page(results).startswith("<!doctype html>")
     True
     """
@@ -49,7 +49,7 @@ def write_report(
     Parameters
     ----------
     results
-        What :func:`vitalrank.comparing.run_comparison` gave.
+        What :func:`vitalrank.compare` gave.
     path
         The HTML file. An earlier page is replaced, any other file is not.
     title
@@ -60,9 +60,9 @@ def write_report(
     Examples
     --------
     >>> import tempfile, vitalrank as vr
-    >>> from vitalrank.comparing import run_comparison
+    >>> from vitalrank.comparing import compare
     >>> log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
-    >>> results = run_comparison(log, {"uni": vr.Uniform()}, seeds=1, config=vr.TrainConfig(epochs=2))
+    >>> results = compare(log, ["uni"], baselines=(), seeds=1, config=vr.TrainConfig(epochs=2))
     >>> write_report(results, tempfile.mkdtemp() + "/report.html").name
     'report.html'
     """
@@ -105,16 +105,16 @@ def results_of(model: Any, label: str = "run") -> Results:
     if "test" not in model.held_out:
         raise SettingError(f"{model!r} holds out no test part to measure it on; fit with one held out.")
     test = model.held_out["test"]
-    job = Job(TrainConfig(), {"train": model.train, "valid": model.held_out.get("valid", test), "test": test})
+    runner = Runner(TrainConfig(), {"train": model.train, "valid": model.held_out.get("valid", test), "test": test})
     history = model.history
     seconds = sum(record.get("seconds", 0.0) for record in history)
     training = history.settings or {}
     seed = int(training.get("seed", 0))
-    outcome = job.measure(model, Entry(label, lambda: model), seed, seconds, show=True)
+    outcome = runner.evaluate(model, Method(label, lambda: model), seed, seconds, show=True)
     parts = {"train": model.train, **model.held_out}
     log = {"users": model.train.n_users, "items": model.train.n_items, "interactions": sum(map(len, parts.values()))}
-    facts = {"log": log, **({"training": training} if training else {}), **environment()}
-    return Results(job.config.metric, (replace(outcome, sampler=history.sampler),), facts)
+    metadata = {"log": log, **({"training": training} if training else {}), **environment()}
+    return Results(runner.config.metric, (replace(outcome, sampler=history.sampler),), metadata)
 
 
 def _asset(name: str) -> str:

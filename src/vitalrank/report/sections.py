@@ -48,8 +48,8 @@ def metric_name(metric: str) -> str:
 
 
 def opening(results: Results, title: str) -> str:
-    log, split = results.facts.get("log", {}), results.facts.get("split", {})
-    seeds = len(results.facts.get("seeds", ()))
+    log, split = results.metadata.get("log", {}), results.metadata.get("split", {})
+    seeds = len(results.metadata.get("seeds", ()))
     words = [f"{log[name]:,} {name}" for name in ("users", "items", "interactions") if name in log]
     if "test" in split:
         words.append(f"tested on each user’s last {100 * split['test']:.0f} %")
@@ -162,10 +162,10 @@ def popularity(results: Results) -> str:
 
 
 def vectors(results: Results) -> str:
-    figures = [_picture(row.runs[0]) for row in results.rows if row.runs[0].picture]
+    figures = [_projection(row.runs[0]) for row in results.rows if row.runs[0].projection]
     if not figures:
         return ""
-    by_degree = lines(results, lambda run: norms(run.picture), seeds=False)
+    by_degree = lines(results, lambda run: norms(run.projection), seeds=False)
     if any(line.points for line in by_degree):
         figures.append(
             figure(
@@ -197,7 +197,7 @@ def reproduction(results: Results) -> str:
     entries = "".join(f"<tr><th>{escape(label)}</th><td><code>{escape(text)}</code></td></tr>" for label, text in rows)
     facts = "".join(
         f"<tr><th>{escape(str(name))}</th><td>{escape(_words(value))}</td></tr>"
-        for name, value in results.facts.items()
+        for name, value in results.metadata.items()
     )
     return (
         '<section class="facts"><h2>Settings and versions</h2>'
@@ -264,8 +264,8 @@ def _band_key(names: Iterable[tuple[str, str]]) -> str:
     return f'<ul class="key">{items}</ul>'
 
 
-def _picture(run: Outcome) -> str:
-    shown = run.picture or {}
+def _projection(run: Outcome) -> str:
+    shown = run.projection or {}
     tips = [f"{item}: degree {degree}" for item, degree in zip(shown["items"], shown["degree"], strict=True)]
     drawing = scatter(shown["points"], shown["degree_class"], tips, f"Item vectors of {run.label} by {shown['method']}")
     notes = [shown["method"]]

@@ -54,7 +54,7 @@ def imbalances(records: Iterable[Record], name: str) -> list[tuple[float, float]
     return [(record["epoch"], record["imbalance"][name]) for record in records if name in record.get("imbalance", {})]
 
 
-def norms(picture: dict[str, Any] | None) -> list[tuple[float, float]]:
+def norms(projection: dict[str, Any] | None) -> list[tuple[float, float]]:
     """Mean norm against mean degree, in bins of equally many of the items shown.
 
     Examples
@@ -62,9 +62,9 @@ def norms(picture: dict[str, Any] | None) -> list[tuple[float, float]]:
     >>> norms({"degree": [1] * 20 + [9] * 20, "norm": [0.5] * 20 + [2.0] * 20})
     [(1.0, 0.5), (9.0, 2.0)]
     """
-    if picture is None or "norm" not in picture:  # of a comparison kept before norms were
+    if projection is None or "norm" not in projection:  # of a comparison kept before norms were
         return []
-    pairs = sorted(zip(picture["degree"], picture["norm"], strict=True))
+    pairs = sorted(zip(projection["degree"], projection["norm"], strict=True))
     bins = max(1, min(_BINS, len(pairs) // _FEWEST))
     cuts = [len(pairs) * place // bins for place in range(bins + 1)]
     groups = [pairs[begin:end] for begin, end in pairwise(cuts) if end > begin]
