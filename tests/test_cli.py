@@ -319,15 +319,15 @@ def test_a_known_data_set_is_a_log_of_a_study(log, tmp_path, capsys, monkeypatch
 
 
 def test_an_interruption_is_exit_code_1(log, tmp_path, capsys, monkeypatch):
-    from vitalrank.comparing import running
+    from vitalrank.comparing import runner
 
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running.Trainer, "fit", stop)
+    monkeypatch.setattr(runner.Trainer, "fit", stop)
     assert call("compare", log, "--out", tmp_path, *QUICK) == 1
     err = capsys.readouterr().err
-    assert "0 of 12 runs are finished" in err
+    assert "0 of 14 runs are finished" in err
     assert "Traceback" not in err
 
 

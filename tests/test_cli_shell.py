@@ -166,3 +166,86 @@ def test_every_command_has_its_file():
     assert found == cli.FILES
     told = shell("--help").stdout
     assert all(f" {name} " in told for name in cli.FILES)
+
+
+# ---------------------------------------------------------------------------------------------------- hostile input
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a = " + "[" * 5000 + "]" * 5000, "epochs = " + "9" * 5000, "a" + ".a" * 5000 + " = 1", "epochs = 1979-05-27"],
+)
+def test_a_config_that_python_cannot_hold_is_one_line(tmp_path, text):
+    (tmp_path / "a.toml").write_text(text)
+    done = shell("fit", "log.tsv", "--out", str(tmp_path / "a"), "--config", str(tmp_path / "a.toml"))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert len(done.stderr) < 1500
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "{run}", "--bootstrap", "9" * 20],
+        ["recommend", "{run}", "--user", "\udcff"],
+        ["recommend", "{run}", "--user", "\x1b[2J\n"],
+        ["fit", "{log}", "--out", "{loop}"],
+        ["fit", "{log}", "--out", "{run}/\udcff", "--sep", "\udcff"],
+        ["fit", "{log}", "--out", "{run}-new", "--set", "dim=" + "9" * 5000],
+        ["fit", "{log}", "--out", "{run}-new", "--set", "dim=" + "[" * 5000],
+        ["fit", "\udcff.tsv", "--out", "{run}-new"],
+        ["compare", "{log}", "--out", "{loop}"],
+        ["data", "prepare", "{log}", "{log}"],
+    ],
+)
+def test_hostile_words_are_one_line(run, tmp_path, words):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    log = tmp_path / "log.tsv"
+    log.write_text("user\titem\n" + "".join(f"u{k % 5}\ti{k % 7}\n" for k in range(35)))
+    done = shell(*(word.format(run=run, log=log, loop=tmp_path / "loop") for word in words))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "\x1b" not in done.stderr
+    assert log.read_text().startswith("user\titem\n")
+
+
+def test_ids_cannot_steer_the_terminal(tmp_path):
+    log = vr.Interactions.from_arrays(["\x1b[31mu", "\x1b[31mu", "v", "v"], ["a\nb", "c", "a\nb", "d"])
+    vr.MostPopular().fit(log).save(tmp_path / "run")
+    done = shell("recommend", str(tmp_path / "run"), "--user", "\x1b[31mu")
+    assert done.stdout.startswith("\\x1b[31mu:\n")
+    assert (
+        "a\\nb" in shell("similar", str(tmp_path / "run"), "--item", "c").stdout + done.stdout or done.returncode == 0
+    )
+    assert "\x1b" not in done.stdout
+
+
+def test_an_unexpected_error_is_one_line_that_says_how_to_see_more():
+    code = CODE.replace("main()", "")
+    code += "\nimport vitalrank.cli.doctor as d\ndef f(): raise KeyError('x')\nd._checks = f\nmain()"
+    run = [sys.executable, "-c", code, "doctor"]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "unexpected KeyError" in done.stderr
+    done = subprocess.run(
+        run, capture_output=True, text=True, check=False, env={**os.environ, "VITALRANK_TRACEBACK": "1"}
+    )
+    assert "Traceback" in done.stderr
+
+
+def test_sigterm_ends_like_ctrl_c_with_its_own_code():
+    code = CODE.replace("main()", "")
+    code += "\nimport os, signal, vitalrank.cli.doctor as d\n"
+    code += "d._checks = lambda: os.kill(os.getpid(), signal.SIGTERM)\nmain()"
+    done = subprocess.run([sys.executable, "-c", code, "doctor"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (143, "error: interrupted.\n")
+
+
+@pytest.mark.parametrize("words", [["-h"], ["fit", "-h"], ["data", "-h"], ["data", "prepare", "-h"], ["paper", "-h"]])
+def test_h_is_help_everywhere_and_flags_have_no_type(words):
+    done = shell(*words)
+    assert done.returncode == 0
+    assert "Usage" in done.stdout
+    assert "<bool>" not in done.stdout
+    assert "…" not in done.stdout

@@ -68,5 +68,16 @@ def first_line(error: BaseException, longest: int = 200) -> str:
     return printable(lines[0] if lines else type(error).__name__, longest)
 
 
+def spreadsheet_cell(value: object) -> object:
+    """Text that a spreadsheet would take for a formula, marked as text; anything else as it is.
+
+    Examples
+    --------
+    >>> spreadsheet_cell("=1+1"), spreadsheet_cell("uni"), spreadsheet_cell(-0.5)
+    ("'=1+1", 'uni', -0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 3] + "..."

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -14,7 +12,7 @@ import typer
 import typer.core
 
 import vitalrank
-from vitalrank.errors import VitalrankError
+from vitalrank.cli.failures import StoppedError, run
 
 # Command -> its file, in the order of --help.
 FILES = {
@@ -31,15 +29,21 @@ FILES = {
     "doctor": "doctor",
 }
 
-_LESS = "a smaller dim, fewer negatives or candidates, shorter lists"
 
-
-class StoppedError(Exception):
-    """Ctrl-C, with what the library says about it: typer would turn it into a bare exit code."""
+_NAMES = {"help_option_names": ["-h", "--help"]}
 
 
 class Commands(typer.core.TyperGroup):
-    """The commands, with their interrupts kept."""
+    """The commands, with their interrupts kept, and flags shown without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_flag_types(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _without_flag_types(command.get_params(ctx))
+        return command
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -48,9 +52,17 @@ class Commands(typer.core.TyperGroup):
             raise StoppedError(str(stop)) from stop
 
 
+def _without_flag_types(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
+
+
 app = typer.Typer(
     name="vitalrank",
     cls=Commands,
+    context_settings=_NAMES,
     help="Personalized ranking from an interaction log, trained on the negatives that still teach something.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -72,57 +84,14 @@ def common(
 
 
 def main() -> None:
-    """Run the command line: 0 done, 1 interrupted or failed, 2 a mistake that one line explains."""
+    """Run the command line: 0 done, 1 interrupted or failed, 2 a mistake that one line explains, 143 terminated."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # ids may be written in letters that a terminal lacks
     for file in _files(sys.argv[1:]):
         import_module(f"vitalrank.cli.{file}").add_to(app)
-    sys.exit(_run())
+    sys.exit(run(app))
 
 
 def _files(words: Sequence[str]) -> Iterable[str]:
     """The file of the command that was typed, which starts sooner than all; all where none was."""
     return [FILES[words[0]]] if words and words[0] in FILES else dict.fromkeys(FILES.values())
-
-
-def _run() -> int:
-    try:
-        # Not standalone: errors come back here, to be told in one line.
-        code = int(app(standalone_mode=False) or 0)
-        sys.stdout.flush()  # here, where a full disk can still be told
-        return code
-    except VitalrankError as error:
-        return _complain(str(error), 2)
-    except StoppedError as stop:
-        return _complain(str(stop) or "interrupted.", 1)
-    except BrokenPipeError:  # the reader of our output left, as `head` does
-        sys.stderr.close()
-        return 1
-    except MemoryError as error:
-        return _complain(f"out of memory: {str(error) or 'no more can be had'}. Ask for less: {_LESS}.", 2)
-    except OSError as error:
-        _drop_output()
-        return _complain(f"cannot read or write: {error}.", 2)
-    except Exception as error:
-        explain = getattr(error, "format_message", None)  # a mistyped command or option
-        if explain is None:
-            raise
-        command = getattr(getattr(error, "ctx", None), "command_path", "vitalrank")
-        # Without a message the help was shown in its place.
-        return _complain(f"{explain()} See {command} --help.", 2) if explain() else 2
-
-
-def _drop_output() -> None:
-    """Forget what could not be printed: Python would try again when it ends."""
-    with contextlib.suppress(OSError, ValueError):  # captured, or closed already
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _complain(message: str, code: int) -> int:
-    from rich.console import Console
-    from rich.markup import escape
-
-    Console(stderr=True).print(
-        f"[bold red]error:[/] {escape(' '.join(message.split()))}", soft_wrap=True, highlight=False
-    )
-    return code

@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from vitalrank._util.display import first_line, listed, printable, quoted
 from vitalrank.errors import SettingError, StorageError
 
 # What a command is asked to do this time, not how.
@@ -55,12 +56,14 @@ def read_config(path: Path, known: Mapping[str, str], command: str) -> dict[str,
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"{path}: cannot be read as a config file ({error}).") from error
-    except tomllib.TOMLDecodeError as error:
-        raise SettingError(f"{path}: is not TOML ({error}); write lines such as epochs = 50.") from error
+    except RecursionError as error:
+        raise SettingError(f"{path}: is nested too deeply; write lines such as epochs = 50.") from error
+    except ValueError as error:  # also a number too long for Python
+        raise SettingError(f"{path}: is not TOML ({first_line(error)}); write lines such as epochs = 50.") from error
     values = {key.replace("_", "-"): value for key, value in found.items()}
     for key in values:
         if key not in known:
-            raise SettingError(f"{path}: {command} has no setting {key!r}; it has {', '.join(sorted(known))}.")
+            raise SettingError(f"{path}: {command} has no setting {quoted(key)}; it has {listed(sorted(known))}.")
     return values
 
 
@@ -89,7 +92,7 @@ def to_toml(values: Mapping[str, Any], comments: Sequence[str] = ()) -> str:
     [set]
     dim = 64
     """
-    lines = [f"# {comment}" for comment in comments]
+    lines = [f"# {printable(comment)}" for comment in comments]
     lines += [f"{_key(key)} = {_value(value)}" for key, value in values.items() if not isinstance(value, Mapping)]
     for key, table in values.items():
         if isinstance(table, Mapping):
@@ -118,7 +121,7 @@ def _list(path: Path, key: str, value: Any) -> list[str]:
         return [f"{name}={_joined(path, f'{key}.{name}', one)}" for name, one in _flat(value)]
     if isinstance(value, list):
         return [_text(path, key, one) for one in value]
-    raise SettingError(f"{path}: {key} is {value!r}; write it as a table, [{key}], or as a list.")
+    raise SettingError(f"{path}: {printable(key)} is {quoted(value)}; write it as a table, [{key}], or as a list.")
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -137,5 +140,5 @@ def _joined(path: Path, key: str, value: Any) -> str:
 def _text(path: Path, key: str, value: Any) -> str:
     """A value as it would be typed."""
     if not isinstance(value, (str, int, float)):
-        raise SettingError(f"{path}: {key} is {value!r}; give a word, a number, true or false.")
+        raise SettingError(f"{path}: {printable(key)} is {quoted(value)}; give a word, a number, true or false.")
     return value if isinstance(value, str) else _value(value)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from vitalrank.cli import options
+from vitalrank.cli import Commands, options
 
-app = typer.Typer(help="Known data sets: list, fetch, prepare.", no_args_is_help=True)
+app = typer.Typer(help="Known data sets: list, fetch, prepare.", no_args_is_help=True, cls=Commands)
 Cache = Annotated[Path | None, typer.Option(help="Folder for downloads; by default the user's cache folder.")]
 
 

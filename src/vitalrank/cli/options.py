@@ -12,16 +12,19 @@ import typer
 
 from vitalrank import registry
 from vitalrank.cli.config import from_file
-from vitalrank.config import TrainConfig
+from vitalrank.config import PRECISIONS, TrainConfig
 from vitalrank.errors import SettingError
+from vitalrank.schedules import SCHEDULES
 
 SAMPLERS = tuple(registry.SAMPLERS)
 MODELS = tuple(name for name, entry in registry.MODELS.items() if not entry.needs_modules)
 BASELINES = tuple(name for name in ("mostpopular", "itemknn", "ease") if name in registry.MODELS)
+LOSSES, OPTIMIZERS = tuple(registry.LOSSES), tuple(registry.OPTIMIZERS)
+DEVICES = ("cpu", "cuda", "auto")
 
 
 def complete(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """What a shell may offer for the last of several names with commas.
+    """Completion of a name, or of the last of several names with commas.
 
     Examples
     --------
@@ -34,6 +37,17 @@ def complete(names: tuple[str, ...]) -> Callable[[str], list[str]]:
         return [before + comma + name for name in names if name.startswith(last)]
 
     return offer
+
+
+def one_of(names: tuple[str, ...]) -> str:
+    """Names as a choice in a sentence.
+
+    Examples
+    --------
+    >>> one_of(("adam", "adagrad", "sgd"))
+    'adam, adagrad or sgd'
+    """
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _valid_share(ctx: typer.Context, share: float | None) -> float:
@@ -52,6 +66,7 @@ def is_typed(ctx: typer.Context, name: str) -> bool:
 
 _reading = partial(typer.Option, rich_help_panel="The log")
 _training = partial(typer.Option, rich_help_panel="Training")
+output = partial(typer.Option, rich_help_panel="Output")
 _file = partial(typer.Option, rich_help_panel="Settings from a file", dir_okay=False)
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="The log: .csv .tsv .jsonl .parquet .inter, also .gz/.zst.")]
@@ -71,42 +86,57 @@ Settings = Annotated[
 UserColumn = Annotated[str | None, _reading(metavar="COLUMN", help="User column: its name, or its number from 0.")]
 ItemColumn = Annotated[str | None, _reading(metavar="COLUMN", help="Item column.")]
 TimeColumn = Annotated[str | None, _reading(metavar="COLUMN", help="Time column.")]
-NoTime = Annotated[bool, _reading("--no-time", help="Ignore times; keep the order of the file.")]
-Separator = Annotated[str | None, _reading(help="Separator, if it is not found.")]
-Header = Annotated[bool | None, _reading(help="Whether the first line names the columns.", show_default="found out")]
-MinUser = Annotated[int, _reading(help="Keep users with at least so many interactions.")]
-MinItem = Annotated[int, _reading(help="Keep items with at least so many interactions.")]
-OnBad = Annotated[str, _reading(help="A line that cannot be read: raise or skip.")]
-Test = Annotated[float, _reading(help="Each user's last share, held out for the final figures.")]
+NoTime = Annotated[bool, _reading("--no-time", help="Ignore timestamps; keep the order of the file.")]
+Separator = Annotated[str | None, _reading(help="Field separator.", show_default="detected")]
+Header = Annotated[bool | None, _reading(help="Whether the first line names the columns.", show_default="detected")]
+MinUser = Annotated[int, _reading(help="Minimum interactions of a user; iterated with --min-item.")]
+MinItem = Annotated[int, _reading(help="Minimum interactions of an item.")]
+OnBad = Annotated[
+    str, _reading(help="What to do with a malformed line: raise or skip.", autocompletion=complete(("raise", "skip")))
+]
+Test = Annotated[float, _reading(help="Share of each user's interactions held out for testing, the latest ones.")]
 Valid = Annotated[
     float | None,
     _reading(
-        help="Share of the rest that picks the epoch.", show_default="0.1, or 0 with --test 0", callback=_valid_share
+        help="Share of the rest held out for validation, which picks the epoch.",
+        show_default="0.1, or 0 with --test 0",
+        callback=_valid_share,
     ),
 ]
-Epochs = Annotated[int, _training(help="Passes over the log.")]
+Epochs = Annotated[int, _training(help="Maximum number of epochs.")]
 LearningRate = Annotated[float, _training(help="Learning rate.")]
-Reg = Annotated[float, _training(help="L2 weight, per occurrence.")]
-Loss = Annotated[str, _training(help="bpr, hinge, cross_entropy or softmax.")]
+Reg = Annotated[float, _training(help="L2 regularization, per occurrence of a row in a batch.")]
+Loss = Annotated[str, _training(help=f"{one_of(LOSSES)}.", autocompletion=complete(LOSSES))]
 HingeMargin = Annotated[float, _training(help="Margin of the hinge loss.")]
-Optimizer = Annotated[str, _training(help="adam, adagrad or sgd.")]
+Optimizer = Annotated[str, _training(help=f"{one_of(OPTIMIZERS)}.", autocompletion=complete(OPTIMIZERS))]
 BatchSize = Annotated[int | None, _training(help="Positives per step.", show_default="by the size of the log")]
 Negatives = Annotated[int, _training(help="Negatives per positive.")]
-Schedule = Annotated[str, _training(help="constant, linear or cosine.")]
-Patience = Annotated[int | None, _training(help="Stop after so many evaluations without gain; 10 at a constant rate.")]
-ValidEvery = Annotated[int, _training(help="Epochs between two evaluations.")]
-Metric = Annotated[str, _training(help="What valid is measured by.")]
-Threads = Annotated[int | None, _training(help="At most so many threads.")]
-Device = Annotated[str, _training(help="cpu, cuda, cuda:N or auto.")]
+Schedule = Annotated[
+    str, _training(help=f"Of the learning rate: {one_of(tuple(SCHEDULES))}.", autocompletion=complete(tuple(SCHEDULES)))
+]
+Patience = Annotated[
+    int | None,
+    _training(
+        help="Early stopping: evaluations without improvement before training ends.",
+        show_default="10 at a constant learning rate",
+    ),
+]
+ValidEvery = Annotated[int, _training(help="Epochs between evaluations on valid.")]
+Metric = Annotated[str, _training(help="Metric on valid that picks the epoch.")]
+Threads = Annotated[int | None, _training(help="Maximum number of threads.", show_default="all cores")]
+Device = Annotated[str, _training(help="cpu, cuda, cuda:N or auto.", autocompletion=complete(DEVICES))]
 RankingDevice = Annotated[str | None, typer.Option("--device", help="Where to rank: cpu, cuda, cuda:N or auto.")]
-Precision = Annotated[str, _training(help="float32, or bfloat16 for the layers of a torch model.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Precision = Annotated[
+    str,
+    _training(help="float32, or bfloat16 for the layers of a torch model.", autocompletion=complete(PRECISIONS)),
+]
+Json = Annotated[bool, output("--json", help="Print one JSON object.")]
 Config = Annotated[
     Path | None,
     _file(help="Settings to start from (TOML); options that are typed win.", callback=from_file, is_eager=True),
 ]
 SaveConfig = Annotated[Path | None, _file(help="Write the settings in force there, for --config.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace existing files that vitalrank did not write.")]
+Force = Annotated[bool, output("--force", help="Replace existing files that vitalrank did not write.")]
 
 # Name -> annotation and default, in the order of --help.
 FORMAT = {

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
+from vitalrank._util.display import printable
 from vitalrank.cli import options
 from vitalrank.cli.config import in_force, typed_and_filed
 from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")  # what 64 bits hold, not all that Python calls a digit
+_RESAMPLES = 1_000_000
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
 
 
@@ -26,13 +30,16 @@ def fit(
     model: options.Model = "mf",
     sampler: options.SamplerName = None,
     settings: options.Settings = None,
-    seed: Annotated[int, typer.Option(help="Of every random draw.")] = TrainConfig.seed,
-    checkpoint_epochs: Annotated[int | None, typer.Option(help="Save after so many epochs.")] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Save after so many seconds.")] = CHECKPOINT_SECONDS,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    progress: Annotated[bool | None, typer.Option(help="Show a bar.", show_default="on a terminal")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = TrainConfig.seed,
+    checkpoint_epochs: Annotated[int | None, typer.Option(help="Epochs between checkpoints.")] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = CHECKPOINT_SECONDS,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    progress: Annotated[bool | None, options.output(help="Show a progress bar.", show_default="on a terminal")] = None,
     count: Annotated[
-        bool, typer.Option("--count", help="Count the draws: inspect then tells the imbalance values of each epoch.")
+        bool,
+        typer.Option(
+            "--count", help="Count positives and negatives per item, so that inspect shows the imbalance of each epoch."
+        ),
     ] = False,
 ) -> None:
     """Train a model on LOG and keep it in a folder.
@@ -45,15 +52,15 @@ def fit(
     from vitalrank._util.locks import only_writer
     from vitalrank.cli.choices import parts_of, print_json, read_log, save_config
 
-    job = _job(ctx, model, sampler, typed_and_filed(ctx, "settings"))
-    if job.sampler is None:
+    request = _fit(ctx, model, sampler, typed_and_filed(ctx, "settings"))
+    if request.sampler is None:
         _refuse_existing(out)
-    save_config(ctx, log, job.config_file(in_force(ctx)))
+    save_config(ctx, log, request.config_file(in_force(ctx)))
     parts = parts_of(read_log(log, ctx), ctx.params["test"], ctx.params["valid"])
     train = parts.pop("train")
-    made = job.model
+    made = request.model
     made.held_out = parts
-    if job.sampler is None:
+    if request.sampler is None:
         made.fit(train)
         with only_writer(out):
             _refuse_existing(out)  # another run may have come first
@@ -63,14 +70,34 @@ def fit(
         if count:
             from vitalrank.analysis import Counted
 
-            counted = Counted(job.sampler)
-            job, kept = replace(job, sampler=counted), {**kept, "callbacks": [counted.follow]}
-        given = dict(job.given)
+            counted = Counted(request.sampler)
+            request, kept = replace(request, sampler=counted), {**kept, "callbacks": [counted.follow]}
+        given = dict(request.given)
         if "valid" not in parts and not options.is_typed(ctx, "patience"):
             given.pop("patience", None)  # of a config file, which may also serve to train on everything
-        made.fit(train, job.sampler, valid=parts.get("valid"), checkpoint=out, **given, **kept)
-    report = {"run": str(out), "model": repr(made), "trained_on": len(train), "held_out": len(parts.get("test", ()))}
-    print_json(report) if ctx.params["json"] else typer.echo(f"{made!r} trained on {train}; kept in {out}.")
+        made.fit(train, request.sampler, valid=parts.get("valid"), checkpoint=out, **given, **kept)
+    if ctx.params["json"]:
+        held_out = len(parts.get("test", ()))
+        print_json({"run": str(out), "model": repr(made), "trained_on": len(train), "held_out": held_out})
+        return
+    typer.echo(printable(f"{made!r} trained on {train}; saved in {out}."))
+    for line in _summary(made, out):
+        typer.echo(printable(line))
+
+
+def _summary(model: Any, out: Path) -> Iterator[str]:
+    """How training went, and the command to type next."""
+    history = model.history
+    if history:
+        metric = (history.settings or {}).get("metric", "")
+        values = {record["epoch"]: record[metric] for record in history if record.get(metric) is not None}
+        best = history.best_epoch
+        kept = f"best epoch {best} of {len(history)}" if best else f"{len(history)} epochs"
+        score = f", {metric} {values[best]:.4f} on valid" if best in values else ""
+        seconds = sum(record.get("seconds", 0.0) for record in history)
+        yield f"{history.sampler}: {kept}{score}, {seconds:.1f} s of training."
+    command = "evaluate" if "test" in model.held_out else "inspect"
+    yield f"Next: vitalrank {command} {quote(str(out))}"
 
 
 def _refuse_existing(out: Path) -> None:
@@ -83,8 +110,8 @@ def _refuse_existing(out: Path) -> None:
 
 
 @dataclass(frozen=True)
-class _Job:
-    """What to fit: the model, its sampler (None for a model without steps) and the training options that were given."""
+class _Fit:
+    """A model to fit, its sampler (None for a model without steps) and the training options that were given."""
 
     name: str
     model: Any
@@ -98,7 +125,7 @@ class _Job:
         return fit_file(options_in_force, self.name, self.model, self.sampler, self.given)
 
 
-def _job(ctx: typer.Context, name: str, sampler: str | None, settings: list[str]) -> _Job:
+def _fit(ctx: typer.Context, name: str, sampler: str | None, settings: list[str]) -> _Fit:
     from vitalrank.cli.choices import make, model_kind, sampler_for, split_settings
     from vitalrank.errors import SettingError
     from vitalrank.models import is_trained
@@ -111,8 +138,8 @@ def _job(ctx: typer.Context, name: str, sampler: str | None, settings: list[str]
         flags = [flag for flag in (*options.FIELDS, "sampler", *options.STEPS) if options.is_given(ctx, flag)]
         if flags or law:
             raise SettingError(f"{name} has no steps and no sampler; leave out {_typed(flags, law)}.")
-        return _Job(name, model, None, {})
-    return _Job(name, model, sampler_for(model, sampler, law, given), given)
+        return _Fit(name, model, None, {})
+    return _Fit(name, model, sampler_for(model, sampler, law, given), given)
 
 
 def _typed(flags: list[str], law: list[str]) -> str:
@@ -125,7 +152,9 @@ def evaluate(
     at: Annotated[list[int] | None, typer.Option(help="Length of the lists; repeatable.")] = None,
     by: Annotated[str | None, typer.Option(help="Break down by degree (of users) or popularity (of items).")] = None,
     on: Annotated[str, typer.Option(help="Held-out part: test or valid.")] = "test",
-    bootstrap: Annotated[int, typer.Option(help="Resamples for 95 % intervals; 0 for none.")] = 0,
+    bootstrap: Annotated[
+        int, typer.Option(help="Resamples for 95 % intervals; 0 for none.", min=0, max=_RESAMPLES)
+    ] = 0,
     device: options.RankingDevice = None,
     json: options.Json = False,
 ) -> None:
@@ -166,7 +195,7 @@ def recommend(
         print_json(lists)
         return
     for who, picks in lists.items():
-        print(f"{who}:")
+        print(f"{printable(who)}:")
         _print_picks(picks)
 
 
@@ -197,7 +226,7 @@ def _picks(ids: Any, scores: Any) -> list[dict[str, Any]]:
 
 def _print_picks(picks: list[dict[str, Any]]) -> None:
     for place, pick in enumerate(picks, 1):
-        print(f"  {place:>3}  {pick['item']}  {pick['score']:.4f}")
+        print(f"  {place:>3}  {printable(pick['item'])}  {pick['score']:.4f}")
 
 
 def _like(ids: Any, text: str) -> Any:

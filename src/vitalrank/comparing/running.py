@@ -35,7 +35,6 @@ from vitalrank.evaluation import Evaluation
 from vitalrank.history import Record
 from vitalrank.interactions import Interactions
 from vitalrank.metrics import METRICS
-from vitalrank.models.mf import MF
 from vitalrank.training import TrainConfig
 
 if TYPE_CHECKING:
@@ -54,14 +53,14 @@ def _or_significance(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def compare(*args: P.args, **options: P.kwargs) -> R:
         if args and isinstance(args[0], Evaluation):
-            from vitalrank.evaluation.significance import compare as paired_test
+            from vitalrank.evaluation import significance
 
             warnings.warn(
                 "vr.compare(a, b) of two evaluations is now vr.significance(a, b); this name compares samplers.",
                 DeprecationWarning,
                 stacklevel=2,
             )
-            found: Any = paired_test(*args, **options)  # type: ignore[arg-type]
+            found: Any = significance(*args, **options)  # type: ignore[arg-type]
             return found  # type: ignore[no-any-return]
         return function(*args, **options)
 
@@ -133,9 +132,9 @@ def compare(
     config = config or TrainConfig()
     makers = named_models(models)
     methods = methods_of(named_samplers(samplers), makers, settings)
-    methods += baselines_of(baselines, log, makers)
     chosen = seeds_of(seeds)
     check(methods, test, valid)
+    methods += baselines_of(baselines, log, makers)
     check_margin(methods, config, fixed)
     _check_metric(config)
     parts = dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True))
@@ -231,4 +230,4 @@ def run_comparison(
 ) -> Results:
     """The former name of :func:`compare`, without baselines."""
     warnings.warn("run_comparison is now vr.compare, which adds baselines.", DeprecationWarning, stacklevel=2)
-    return compare(log, samplers, models or {"mf": MF}, baselines=(), callback=follow, **options)
+    return compare(log, samplers, models or ("mf",), baselines=(), callback=follow, **options)

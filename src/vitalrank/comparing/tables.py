@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from vitalrank._util.display import spreadsheet_cell
 from vitalrank._util.outputs import check_outputs, write_recorded
 from vitalrank.comparing.results import Results, Row
 
@@ -31,7 +32,7 @@ def shown_metrics(results: Results) -> list[str]:
 def to_csv(results: Results) -> str:
     """One line per row, a column for each mean and each spread."""
     text = io.StringIO()
-    records = [flat(row) for row in results.rows]
+    records = [{name: spreadsheet_cell(value) for name, value in flat(row).items()} for row in results.rows]
     writer = csv.DictWriter(text, fieldnames=list(records[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)

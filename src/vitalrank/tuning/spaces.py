@@ -219,7 +219,7 @@ def parse_value(text: str) -> Any:
         return None
     try:
         return json.loads(lowered)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # a word, or a number or nesting too long to be one
         return text.strip()
 
 
