@@ -106,7 +106,15 @@ def test_a_page_of_models_without_training():
     found = compare(log, {}, {"popular": vr.MostPopular, "knn": vr.ItemKNN}, baselines=(), seeds=1)
     text = make_page(found)
     assert Page(text).open == []
-    assert "<h2>Item vectors" not in text
+    for absent in (
+        "Item vectors",
+        "Learning",
+        "What the samplers did",
+        "<figcaption></figcaption>",
+        ">tries<",
+        ">epochs<",
+    ):
+        assert absent not in text
 
 
 def test_a_page_needs_few_facts():
@@ -182,10 +190,10 @@ def test_a_logarithmic_line_lies_where_its_values_are():
     assert across == [charts.LEFT, (charts.LEFT + charts.WIDTH - charts.RIGHT) / 2, charts.WIDTH - charts.RIGHT]
 
 
-def test_charts_without_values_say_so():
+def test_charts_without_values_are_left_out():
     for drawn in (charts.line_chart([], "t", "x", "y"), charts.stacked_bars([], [], "t", True),
                   charts.scatter([], [], [], "t")):  # fmt: skip
-        assert "nothing to draw" in drawn
+        assert drawn == ""
 
 
 def test_equal_values_have_a_scale_too():

@@ -38,7 +38,7 @@ def line_chart(
     log_y: bool = False,
     zero: bool = False,
 ) -> str:
-    """Curves with axes, names at their right ends and values to point at.
+    """Curves with axes, names at their right ends and values to point at; empty without points.
 
     Examples
     --------
@@ -47,14 +47,15 @@ def line_chart(
     """
     drawn = [line for line in lines if line.points]
     if not drawn:
-        return empty(label)
+        return ""
     points = [point for line in drawn for point in line.points]
     across = _tight([point[0] for point in points], log_x)
     up = scale_for([point[1] for point in points], HEIGHT - BOTTOM, TOP, log_y, zero)
     parts = [_axes(across, up, x, y)]
     parts += [_path(line, across, up) for line in sorted(drawn, key=lambda line: not line.faint)]
     parts += [_targets(line, across, up, x) for line in drawn if not line.faint]
-    parts += _names([line for line in drawn if not line.faint and not line.dashed], up)
+    named = [line for line in drawn if not line.faint and not line.dashed]
+    parts += _names(named, up) if len(named) > 1 else []
     return svg(label, HEIGHT, "".join(parts))
 
 
@@ -67,7 +68,7 @@ def stacked_bars(rows: Sequence[tuple[str, Sequence[float]]], parts: Sequence[st
     3
     """
     if not rows:
-        return empty(label)
+        return ""
     left, step = 74, 26
     across = Scale(0.0, max(sum(values) for _, values in rows) or 1.0, left, WIDTH - 48)
     drawn = []
@@ -94,7 +95,7 @@ def scatter(points: Sequence[tuple[float, float]], classes: Sequence[int], tips:
     2
     """
     if not points:
-        return empty(label)
+        return ""
     across = _core([point[0] for point in points], 8, WIDTH - 8)
     up = _core([point[1] for point in points], HEIGHT - 8, 8)
     dots = "".join(
@@ -114,12 +115,6 @@ def style(number: int) -> str:
     ('e1 s1', 'e9 s1 again')
     """
     return f"e{number} s{number % _COLOURS}" + (" again" if number >= _COLOURS else "")
-
-
-def empty(label: str) -> str:
-    """A chart without anything to draw says so."""
-    text = f'<text class="name" x="{WIDTH / 2}" y="40" text-anchor="middle">nothing to draw</text>'
-    return svg(label, 80, text)
 
 
 def svg(label: str, height: float, inside: str) -> str:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from vitalrank._util.files import check_output, write_text
 from vitalrank._util.outputs import check_not_input
@@ -16,6 +15,7 @@ from vitalrank.comparing.planning import Method, environment
 from vitalrank.comparing.results import Results
 from vitalrank.comparing.runner import Runner
 from vitalrank.errors import SettingError
+from vitalrank.models.base import Recommender
 from vitalrank.report.sections import SECTIONS, opening, summary_sentence
 from vitalrank.training import TrainConfig
 
@@ -83,7 +83,7 @@ def check_page(path: Path, inputs: Sequence[Path] = (), force: bool = False) -> 
     check_output(path, force=force)
 
 
-def results_of(model: Any, label: str = "run") -> Results:
+def results_of(model: Recommender, label: str | None = None) -> Results:
     """One trained model as a comparison of a single entry, measured on the test part it holds out.
 
     Parameters
@@ -91,7 +91,7 @@ def results_of(model: Any, label: str = "run") -> Results:
     model
         A fitted model whose ``held_out`` has a test part.
     label
-        What to call it.
+        What to call it; by its class and sampler unless given, such as ``"MF with VINS"``.
 
     Examples
     --------
@@ -99,18 +99,21 @@ def results_of(model: Any, label: str = "run") -> Results:
     >>> train, test = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0).split_last(0.2)
     >>> model = vr.MF(dim=8).fit(train, epochs=2, progress=False)
     >>> model.held_out = {"test": test}
-    >>> results_of(model, "mf").rows[0].label
-    'mf'
+    >>> results_of(model).rows[0].label
+    'MF with VINS'
     """
     if "test" not in model.held_out:
         raise SettingError(f"{model!r} holds out no test part to measure it on; fit with one held out.")
     test = model.held_out["test"]
     runner = Runner(TrainConfig(), {"train": model.train, "valid": model.held_out.get("valid", test), "test": test})
     history = model.history
+    law = "" if history.sampler is None else f" with {history.sampler.partition('(')[0]}"
     seconds = sum(record.get("seconds", 0.0) for record in history)
     training = history.settings or {}
     seed = int(training.get("seed", 0))
-    outcome = runner.evaluate(model, Method(label, lambda: model), seed, seconds, show=True)
+    outcome = runner.evaluate(
+        model, Method(label or type(model).__name__ + law, lambda: model), seed, seconds, show=True
+    )
     parts = {"train": model.train, **model.held_out}
     log = {"users": model.train.n_users, "items": model.train.n_items, "interactions": sum(map(len, parts.values()))}
     metadata = {"log": log, **({"training": training} if training else {}), **environment()}

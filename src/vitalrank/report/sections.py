@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from vitalrank._util.checks import parse_metric
 from vitalrank.analysis.embeddings import CLASSES
 from vitalrank.comparing.outcomes import Outcome
 from vitalrank.comparing.results import Results, Row
-from vitalrank.comparing.tables import p_text, seconds_text, shown_metrics
+from vitalrank.comparing.tables import notes, p_text, seconds_text, shown_metrics
 from vitalrank.report.charts import line_chart, scatter, stacked_bars, style
 from vitalrank.report.series import against_seconds, imbalances, lines, norms, points, wide
 
@@ -62,19 +62,53 @@ def opening(results: Results, title: str) -> str:
 
 
 def ranking(results: Results) -> str:
-    metrics = shown_metrics(results)
-    heads = [("", "ascending"), *((metric_name(name), "descending") for name in metrics), ("p", "ascending")]
-    heads += [(name, "ascending") for name in ("tries", "epochs", "seconds")]
-    cells = "".join(_head(name or "entry", first, name == metric_name(results.metric)) for name, first in heads)
-    rows = "".join(_ranking_row(number, row, metrics) for number, row in enumerate(results.rows))
-    spread = " The smaller number is the standard deviation over seeds." if results.rows[0].spread else ""
+    columns = [column for column in _columns(results) if any(value is not None for value, _ in column.cells)]
+    rows = zip(*(column.cells for column in columns), strict=True)
+    body = "".join(
+        f"<tr{' class=best' if number == 0 else ''}>{''.join(_cell(*cell) for cell in row)}</tr>"
+        for number, row in enumerate(rows)
+    )
+    ranks = metric_name(results.metric)
+    heads = "".join(_head(column.name, column.first, column.name == ranks) for column in columns)
+    said = [f"{column.meaning}" for column in columns if column.meaning]
+    said.insert(0, "Means over the test users." + (_SPREAD if any(row.spread for row in results.rows) else ""))
     return (
         '<section class="ranking"><h2>Ranking</h2><div class="scroll"><table class="sortable"><thead><tr>'
-        f"{cells}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f'<p class="soft">Means over the test users.{spread} p: paired t-test over the users against the best other '
-        "entry, adjusted by Holm for the number of entries. Tries: mean draws per positive. "
-        "Seconds: training alone. Click a column to sort.</p></section>"
+        f"{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<p class="soft">{escape(" ".join([*said, *notes(results)[-1:]]))} Click a column to sort.</p></section>'
     )
+
+
+_SPREAD = " The smaller number is the standard deviation over seeds."
+
+
+class _Column(NamedTuple):
+    """One column of the ranking: values to sort by, and what to show."""
+
+    name: str
+    first: str  # the order of the first click
+    cells: list[tuple[Any, str]]
+    meaning: str = ""
+
+
+def _columns(results: Results) -> Iterator[_Column]:
+    rows = results.rows
+    swatches = [f'<span class="swatch {style(number)}"></span>{escape(row.label)}' for number, row in enumerate(rows)]
+    yield _Column("method", "ascending", [(row.label, swatch) for row, swatch in zip(rows, swatches, strict=True)])
+    for name in shown_metrics(results):
+        cells = [(row.mean[name], f"{row.mean[name]:.4f}{_spread(row, name)}") for row in rows]
+        yield _Column(metric_name(name), "descending", cells)
+    meaning = "p: paired t-test over the users against the best other method, adjusted by Holm for their number."
+    yield _Column("p", "ascending", [(row.p_value, escape(p_text(row.p_value))) for row in rows], meaning)
+    tries = [(row.tries, "" if row.tries is None else f"{row.tries:.1f}") for row in rows]
+    yield _Column("tries", "ascending", tries, "Tries: mean draws per positive.")
+    yield _Column("epochs", "ascending", [(row.epochs or None, f"{row.epochs:.3g}") for row in rows])
+    seconds = [(row.seconds, escape(seconds_text(row.seconds))) for row in rows]
+    yield _Column("seconds", "ascending", seconds, "Seconds: training alone.")
+
+
+def _spread(row: Row, name: str) -> str:
+    return "" if row.spread is None else f" <small>± {row.spread[name]:.4f}</small>"
 
 
 def curves(results: Results) -> str:
@@ -82,20 +116,20 @@ def curves(results: Results) -> str:
     name = f"{metric_name(metric)} on validation"
     by_epoch = lines(results, lambda run: points(run.records, metric), mark_best=True)
     by_seconds = lines(results, lambda run: against_seconds(run.records, metric), mark_best=True)
-    return (
-        f"<section><h2>Learning</h2>{_key(results)}"
-        '<div class="grid-2">'
-        + figure(
+    return _section(
+        "Learning",
+        _key(results),
+        "grid-2",
+        figure(
             "Quality against epochs",
             line_chart(by_epoch, f"{name} against epochs", "epoch", name),
             "The dot is the epoch that was kept." + _faint(results),
-        )
-        + figure(
+        ),
+        figure(
             "Quality against seconds",
             line_chart(by_seconds, f"{name} against training seconds", "seconds", name),
             "The same against the time spent on training alone.",
-        )
-        + "</div></section>"
+        ),
     )
 
 
@@ -106,31 +140,32 @@ def dynamics(results: Results) -> str:
     lowest = lines(results, lambda run: imbalances(run.records, "min"), seeds=False, dashed=True)
     upper = lines(results, lambda run: imbalances(run.records, "q75"), seeds=False)
     lower = lines(results, lambda run: imbalances(run.records, "q25"), seeds=False, dashed=True)
-    return (
-        '<section><h2>What the samplers did</h2><div class="grid-2">'
-        + figure(
+    return _section(
+        "What the samplers did",
+        "",
+        "grid-2",
+        figure(
             "Imbalance of items",
             line_chart([*highest, *lowest], "Imbalance value of items against epochs", "epoch", "times", log_y=True),
             "Times an item was a positive for each time it was a negative, counted in each epoch: the highest item "
             "solid, the lowest dashed. 1 is balanced.",
-        )
-        + figure(
+        ),
+        figure(
             "Imbalance of the middle half",
             line_chart([*upper, *lower], "Quartiles of the imbalance against epochs", "epoch", "times", log_y=True),
             "The same for the upper quartile of the items, solid, and the lower one, dashed: half of all items lie "
             "between the two.",
-        )
-        + figure(
+        ),
+        figure(
             "Tries",
             line_chart(tries, "Tries per positive against epochs", "epoch", "draws per positive", log_y=wide(tries)),
             "Candidates looked at to find one negative. A search gets longer as the model gets better.",
-        )
-        + figure(
+        ),
+        figure(
             "Vanished gradients",
             line_chart(vanished, "Share of vanished gradients against epochs", "epoch", "% of positives", zero=True),
-            "Share of positives whose pair pulls with less than 0.01: they teach nothing any more.",
-        )
-        + "</div></section>"
+            "Share of positives whose loss has a slope below 0.01: they hardly change the model any more.",
+        ),
     )
 
 
@@ -143,21 +178,20 @@ def popularity(results: Results) -> str:
         if "exposure" in run.inspection
     ]
     name = metric_name(results.metric)
-    return (
-        "<section><h2>Popular and rare items</h2>"
-        + _band_key(zip(BANDS, BANDS, strict=True))
-        + '<div class="grid-2">'
-        + figure(
+    return _section(
+        "Popular and rare items",
+        _band_key(zip(BANDS, BANDS, strict=True)),
+        "grid-2",
+        figure(
             f"Where {name} comes from",
             stacked_bars(hits, BANDS, f"{name} by popularity of the items hit", percent=False),
             "What hits on head, middle and tail items add. Each band holds a third of the training interactions.",
-        )
-        + figure(
+        ),
+        figure(
             "What the lists show",
             stacked_bars(shown, BANDS, "Share of the places by popularity", percent=True),
             "Share of the places that go to each band. Lists that copied the log would show a third of each.",
-        )
-        + "</div></section>"
+        ),
     )
 
 
@@ -166,29 +200,28 @@ def vectors(results: Results) -> str:
     if not figures:
         return ""
     by_degree = lines(results, lambda run: norms(run.projection), seeds=False)
-    if any(line.points for line in by_degree):
-        figures.append(
-            figure(
-                "Norm against degree",
-                line_chart(by_degree, "Norm of item vectors against degree", "degree", "norm", log_x=True, zero=True),
-                "Mean norm of items of like degree. Where a line rises, popular items have the longer vectors.",
-            )
-        )
+    norm_chart = figure(
+        "Norm against degree",
+        line_chart(by_degree, "Norm of item vectors against degree", "degree", "norm", log_x=True, zero=True),
+        "Mean norm of items of like degree. Where a line rises, popular items have the longer vectors.",
+    )
     names = zip(BANDS, CLASSES, strict=True)
     return (
         "<section><h2>Item vectors</h2><p class='soft'>Items in the plane, coloured by degree. Where vectors follow "
         "frequency and not taste, colours lie apart: clustering is how much better than chance an item’s neighbours "
         "tell its class, from 0 to 1. Outliers lie on the edge.</p>"
-        f'{_band_key(names)}<div class="grid-3">{"".join(figures)}</div></section>'
+        f'{_band_key(names)}<div class="grid-3">{"".join(figures)}</div>'
+        f'<div class="grid-2">{norm_chart}</div></section>'
     )
 
 
 def next_steps(results: Results) -> str:
-    said = results.rows[0].runs[0].inspection.get("advice") or []
-    if not said:
+    row = next((row for row in results.rows if row.runs[0].inspection.get("advice")), None)
+    if row is None:
         return ""
+    said = row.runs[0].inspection["advice"]
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in said)
-    title = f"What to try next with {escape(results.rows[0].label)}"
+    title = f"What to try next with {escape(row.label)}"
     return f'<section><h2>{title}</h2><ul class="advice">{items}</ul></section>'
 
 
@@ -216,8 +249,16 @@ SECTIONS: tuple[Callable[[Results], str], ...] = (
 )
 
 
+def _section(title: str, key: str, kind: str, *figures: str) -> str:
+    """A section of charts, empty if none of them has anything to show."""
+    drawn = "".join(figures)
+    return f'<section><h2>{title}</h2>{key}<div class="{kind}">{drawn}</div></section>' if drawn else ""
+
+
 def figure(title: str, drawing: str, caption: str) -> str:
-    """A chart with its title and what it says."""
+    """A chart with its title and what it says, empty if there is nothing to draw."""
+    if not drawing:
+        return ""
     return f"<figure><h3>{escape(title)}</h3>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
@@ -227,18 +268,6 @@ def figure(title: str, drawing: str, caption: str) -> str:
 def _head(name: str, first: str, ranks: bool) -> str:
     sort = ' aria-sort="descending"' if ranks else ""
     return f'<th scope="col" data-first="{first}"{sort}><button type="button">{escape(name)}</button></th>'
-
-
-def _ranking_row(number: int, row: Row, metrics: Sequence[str]) -> str:
-    cells = [_cell(row.label, f'<span class="swatch {style(number)}"></span>{escape(row.label)}')]
-    for name in metrics:
-        spread = "" if row.spread is None else f" <small>± {row.spread[name]:.4f}</small>"
-        cells.append(_cell(row.mean[name], f"{row.mean[name]:.4f}{spread}"))
-    cells.append(_cell(row.p_value, escape(p_text(row.p_value))))
-    cells.append(_cell(row.tries, "" if row.tries is None else f"{row.tries:.1f}"))
-    cells.append(_cell(row.epochs, f"{row.epochs:.3g}"))
-    cells.append(_cell(row.seconds, escape(seconds_text(row.seconds))))
-    return f"<tr{' class=best' if number == 0 else ''}>{''.join(cells)}</tr>"
 
 
 def _cell(value: Any, inside: str) -> str:
