@@ -1,5 +1,6 @@
 """Evaluation against a dense, plain computation, with ties, exclusion and odd block sizes."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -239,6 +240,25 @@ def two_results(split):
     train, _, test = split
     models = vr.ItemKNN().fit(train), tied_model(np.random.default_rng(9), train, 3)
     return [vr.evaluate(model, test, at=20) for model in models]
+
+
+def test_rows_that_were_trained_on_are_reported(split):
+    train, _, test = split
+    model = vr.MostPopular().fit(train)
+    with pytest.warns(UserWarning, match=r"[\d,]+ of [\d,]+ test rows are in the training log"):
+        assert vr.evaluate(model, train, at=5)["hit_rate@5"] == 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        vr.evaluate(model, test, at=5)
+
+
+def test_swapped_arguments_and_endless_bootstraps_are_refused(split):
+    train, _, test = split
+    model = vr.MostPopular().fit(train)
+    with pytest.raises(vr.SettingError, match=r"model is of type Interactions; give the model first"):
+        vr.evaluate(test, model)
+    with pytest.raises(vr.SettingError, match="at most 1,000,000"):
+        vr.evaluate(model, test, bootstrap=99999999999999999999)
 
 
 def test_compare_is_the_former_name_of_significance(two_results):

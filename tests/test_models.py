@@ -51,6 +51,15 @@ def test_every_model_has_a_factory():
 
 
 class TestContract:
+    def test_recommendations_do_not_depend_on_who_else_is_asked_for(self, model):
+        users = model.train.user_ids
+        everyone = model.recommend(users, n=7)
+        for row in (0, 1, 17, len(users) - 1):
+            alone, pair = model.recommend(users[row : row + 1], n=7), model.recommend(users[[row, 3]], n=7)
+            for together, one, two in zip(everyone, alone, pair, strict=True):
+                np.testing.assert_array_equal(one[0], together[row])
+                np.testing.assert_array_equal(two[0], together[row])
+
     def test_scores_are_float32_and_blocks_fit_together(self, model):
         users, n = np.array([3, 0, 3]), model.train.n_items
         whole = model.scores(users, 0, n)

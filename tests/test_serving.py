@@ -212,3 +212,12 @@ def test_an_export_to_a_file_is_a_storage_error(biased, tmp_path):
     with pytest.raises(vr.StorageError, match="cannot be written"):
         biased.export(tmp_path / "file")
     assert set(exporting.EXPORTERS) == {"numpy", "parquet", "faiss", "hnswlib"}
+
+
+def test_what_a_model_cannot_do_is_one_sentence(tmp_path):
+    log = vr.Interactions.from_arrays([1, 1, 2], ["x", "y", "x"])
+    model = vr.ItemKNN().fit(log)
+    with pytest.raises(vr.SettingError, match=r"ItemKNN is no dot product and has no vectors to export; train vr\.MF"):
+        model.export(tmp_path / "vectors")
+    with pytest.raises(vr.SettingError, match="similar_items takes one item id, not 2"):
+        model.similar_items(["x", "y"])

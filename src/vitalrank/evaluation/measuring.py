@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -19,6 +20,7 @@ from vitalrank.ranking.scorers import Scorer
 from vitalrank.ranking.top_n import top_blocks
 
 DEGREE_BANDS = {"<10": 0, "10-20": 10, "20-50": 20, "50-100": 50, ">=100": 100}  # name -> lowest degree
+_MOST_ROUNDS = 1_000_000  # of a bootstrap
 POPULARITY_BANDS = ("head", "middle", "tail")
 
 
@@ -78,13 +80,31 @@ def evaluate(
     >>> sorted(result)
     ['ndcg@1', 'ndcg@2', 'recall@1', 'recall@2']
     """
+    if not isinstance(model, Scorer):
+        raise SettingError(f"model is of type {type(model).__name__}; give the model first: evaluate(model, test).")
+    check_same_ids(model.train, test, "test")
+    _warn_of_training_rows(model.train, test)
+    return _evaluate(model, test, at, exclude, by, metrics, bootstrap, seed, threads, device)
+
+
+def _evaluate(
+    model: Scorer,
+    test: Interactions,
+    at: int | Sequence[int],
+    exclude: Interactions | Sequence[Interactions] | None = None,
+    by: str | None = None,
+    metrics: str | Iterable[str] | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    threads: int | None = None,
+    device: str | None = None,
+) -> Evaluation:
     lengths = _lengths(at)
     names = metric_names(metrics)
     if by is not None and by not in GROUPINGS:
         raise SettingError(f"by={by!r}: choose one of {', '.join(GROUPINGS)}.")
-    if not is_count(bootstrap, least=0) or bootstrap == 1:
-        raise SettingError(f"bootstrap={bootstrap!r}: give 0 for none, or 1000 or so.")
-    check_same_ids(model.train, test, "test")
+    if not is_count(bootstrap, least=0) or bootstrap == 1 or bootstrap > _MOST_ROUNDS:
+        raise SettingError(f"bootstrap={bootstrap!r}: give 0 for none, or 1000 or so (at most {_MOST_ROUNDS:,}).")
     lists = _rank(model, test, lengths, logs_of(exclude), threads, device)
     result = Evaluation(lists, tuple(f"{name}@{n}" for n in lengths for name in names))
     if by is not None:
@@ -92,6 +112,17 @@ def evaluate(
     if bootstrap:
         result.intervals.update(_intervals(result, bootstrap, seed))
     return result
+
+
+def _warn_of_training_rows(train: Interactions, test: Interactions) -> None:
+    """Training items are left out of the lists, so that test rows among them can never be hit."""
+    both = int(train.csr.multiply(test.csr).nnz)
+    if both:
+        warnings.warn(
+            f"{both:,} of {len(test):,} test rows are in the training log and count as misses, since training items "
+            "are left out of the lists; evaluate on a part that was held out.",
+            stacklevel=3,
+        )
 
 
 # ---------------------------------------------------------------------------------------------------- the lists
@@ -203,7 +234,8 @@ def value_of(model: Scorer, held_out: Interactions, metric: str, threads: int | 
     1.0
     """
     name, length = parse_metric(metric)
-    return float(evaluate(model, held_out, at=length, metrics=(name,), threads=threads)[metric])
+    check_same_ids(model.train, held_out, "test")
+    return float(_evaluate(model, held_out, length, metrics=(name,), threads=threads)[metric])
 
 
 def metric_names(metrics: str | Iterable[str] | None) -> list[str]:

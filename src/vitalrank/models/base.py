@@ -106,6 +106,10 @@ class Recommender(Scorer):
         """The best items for someone outside the log: see :func:`vitalrank.serving.recommending.fold_in`."""
         return serving.fold_in(self, history, n)
 
+    def export(self, path: str | os.PathLike[str], format: str = "numpy") -> None:
+        """Write the vectors for an inner-product index: see :func:`vitalrank.serving.exporting.export`."""
+        serving.export(self, path, format)
+
     def score(self, held_out: Interactions, metric: str = "ndcg@10") -> float:
         """One number for a search over settings: see :func:`vitalrank.evaluate`."""
         from vitalrank.evaluation import value_of
@@ -219,10 +223,6 @@ class DotRecommender(Recommender, DotScorer):
         """Cosine of each user's query to that of ``user``, as ``(U,)``."""
         queries = self.queries(np.arange(self.train.n_users))[:, : self._free]
         return serving.cosines(queries, queries[user])
-
-    def export(self, path: str | os.PathLike[str], format: str = "numpy") -> None:
-        """Write the vectors for an inner-product index: see :func:`vitalrank.serving.recommending.export`."""
-        serving.export(self, path, format)
 
     @property
     def _free(self) -> int:

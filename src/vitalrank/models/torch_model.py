@@ -27,7 +27,7 @@ from vitalrank.models.base import Array, DotRecommender, check_finite_table
 from vitalrank.models.networks import DotNetwork
 from vitalrank.models.trainable import TrainableModel
 
-_BLOCK = 4096  # users encoded at once when serving
+_BLOCK = 256  # users encoded at once when serving
 _INIT_LOCK = RLock()
 
 
@@ -78,6 +78,23 @@ class TorchModelBase(TrainableModel):
         return self._encoded(torch.from_numpy(np.asarray(users, np.int64)).to(device_of(self.network)))
 
     def _encoded(self, users: torch.Tensor) -> torch.Tensor:
+        """Encode in blocks of one size, each user in the row of a block that their id says.
+
+        The bits of a matrix product depend on its shape and on the row; so no user's depend on who else is asked for.
+        """
+        if len(users) == 0:
+            return self._encoded_block(users)
+        rows = users % _BLOCK
+        order = torch.argsort(rows, stable=True)
+        rows = rows[order]
+        number = torch.arange(len(rows), device=rows.device) - torch.searchsorted(rows, rows)  # of its block
+        slots = torch.empty_like(rows)
+        slots[order] = number * _BLOCK + rows
+        filled = users[:1].repeat((int(number.max()) + 1) * _BLOCK)
+        filled[slots] = users
+        return torch.cat([self._encoded_block(block) for block in torch.split(filled, _BLOCK)])[slots]
+
+    def _encoded_block(self, users: torch.Tensor) -> torch.Tensor:
         network = self.network
         context = self._history().last(users, network.length) if network.length else None
         with eval_mode(network):
@@ -118,8 +135,7 @@ class TorchModel(TorchModelBase, DotRecommender):
         return network
 
     def queries(self, users: Array) -> NDArray[np.float32]:
-        blocks = [self.encoded(users[start : start + _BLOCK]) for start in range(0, max(len(users), 1), _BLOCK)]
-        return np.asarray(torch.cat(blocks).cpu().numpy(), np.float32)
+        return np.asarray(self.encoded(users).cpu().numpy(), np.float32)
 
     @property
     def device(self) -> str:  # type: ignore[override]

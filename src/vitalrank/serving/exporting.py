@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_choice
 from vitalrank.errors import SettingError, StorageError
-from vitalrank.ranking.scorers import DotScorer
+from vitalrank.ranking.scorers import DotScorer, Scorer
 
 Array = NDArray[Any]
 
 
-def export(model: DotScorer, path: str | os.PathLike[str], format: str = "numpy") -> None:
+def export(model: Scorer, path: str | os.PathLike[str], format: str = "numpy") -> None:
     """Write item and user vectors so that any inner-product search gives the model's own ranking.
 
     A bias is part of the vectors (one more column, 1 in every user's), so nothing has to be added afterwards.
@@ -47,6 +47,11 @@ def export(model: DotScorer, path: str | os.PathLike[str], format: str = "numpy"
     vitalrank.errors.SettingError: unknown export format 'annoy'; choose one of numpy, parquet, faiss, hnswlib.
     """
     check_choice("export format", format, EXPORTERS)
+    if not isinstance(model, DotScorer):
+        raise SettingError(
+            f"{type(model).__name__} is no dot product and has no vectors to export; train vr.MF() or another model of "
+            "vectors for that."
+        )
     folder = Path(path)
     users = model.queries(np.arange(model.train.n_users))  # (U, d)
     try:

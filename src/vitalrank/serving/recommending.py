@@ -95,14 +95,14 @@ def similar_items(model: Scorer, item: Any, n: int = 10) -> tuple[Array, Floats]
     >>> similar_items(vr.ItemKNN().fit(log), "x", n=1)[0].tolist()
     ['y']
     """
-    index = int(model.train.item_index([item])[0])
+    index = int(model.train.item_index([_one("item", item)])[0])
     items, scores = best(model.similarities(index), _count(n), leave_out=np.array([index]))
     return _original(model.train, items), scores
 
 
 def similar_users(model: DotScorer, user: Any, n: int = 10) -> tuple[Array, Floats]:
     """The ``n`` users whose query vectors have the largest cosine to that of ``user``, without ``user``."""
-    index = int(model.train.user_index([user])[0])
+    index = int(model.train.user_index([_one("user", user)])[0])
     users, scores = best(model.user_similarities(index), _count(n), leave_out=np.array([index]))
     return model.train.user_ids[users], scores
 
@@ -196,6 +196,12 @@ def best(scores: Floats, n: int, leave_out: Array | None = None) -> tuple[NDArra
 def _batch(ids: Any) -> tuple[Sequence[Any], bool]:
     single = isinstance(ids, str) or np.ndim(ids) == 0
     return ([ids], True) if single else (ids, False)
+
+
+def _one(side: str, given: Any) -> Any:
+    if not isinstance(given, str) and np.ndim(given) > 0:
+        raise SettingError(f"similar_{side}s takes one {side} id, not {len(given)}; call it once for each of them.")
+    return given
 
 
 def _count(n: int) -> int:
