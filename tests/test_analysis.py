@@ -238,6 +238,23 @@ def test_advice_when_the_head_crowds_the_lists():
     assert "90 %" in said[0]
 
 
+def test_advice_stops_at_the_limit_of_beta_and_states_the_price():
+    crowd = analysis.Exposure(10, 5, 9.0, 3.0, 0.9, 0.1, 0.0, 0.05, 0.9)
+    history = vr.History([record()])
+    history.sampler = repr(vr.VINS(beta=1.0))
+    assert "at its limit" in analysis.advice(history, exposure=crowd)[0]
+    assert "raise" not in analysis.advice(history, exposure=crowd)[0]
+    history.sampler = repr(vr.VINS(beta=0.5))
+    assert "raise beta above 0.5" in analysis.advice(history, exposure=crowd)[0]
+    assert "of NDCG@10" in analysis.advice(history, exposure=crowd)[0]
+
+
+def test_advice_is_not_what_rising_quality_contradicts():
+    history = [record(e, vanished=0.9, unviolated=0.6, **{"ndcg@10": e / 10}) for e in (1, 2, 3)]
+    (sentence,) = analysis.advice(history)
+    assert "more epochs" in sentence
+
+
 def test_advice_on_a_healthy_run():
     (sentence,) = analysis.advice([record()])
     assert "Nothing stands out" in sentence

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from vitalrank.analysis.embeddings import Clustering
 from vitalrank.analysis.exposures import Exposure
+from vitalrank.history import History
 
 # Above these, something is worth saying.
 EXHAUSTED = 0.3  # share of positives whose search ran into its limit
-VANISHED = 0.7  # share of positives whose pairs pull with less than 0.01
+VANISHED = 0.7  # share of positives whose loss has a slope below 0.01
 CROWDED = 0.5  # share of places that go to head items, which hold a third of the log
 CLUSTERED = 0.5  # score of frequency clustering
 FELL = 0.1  # loss of quality since the best epoch
@@ -26,6 +28,13 @@ class Evidence:
     metric: str | None
     exposure: Exposure | None
     clustering: Clustering | None
+    sampler: str | None = None  # its repr
+
+    @property
+    def beta(self) -> float | None:
+        """The sampler's exponent of the degree, if it has one."""
+        found = re.search(r"\bbeta=([0-9.e+-]+)", self.sampler or "")
+        return float(found[1]) if found else None
 
 
 def advice(
@@ -52,14 +61,15 @@ def advice(
     """
     records = [dict(record) for record in history]
     metric = next((name for record in records for name in record if "@" in name), None)
-    evidence = Evidence(records[-1] if records else {}, records, metric, exposure, clustering)
+    sampler = history.sampler if isinstance(history, History) else None
+    evidence = Evidence(records[-1] if records else {}, records, metric, exposure, clustering, sampler)
     said = [sentence for rule in RULES if (sentence := rule(evidence)) is not None]
     return said or ["Nothing stands out: tries, gradients, quality and lists look healthy."]
 
 
 def _exhausted(run: Evidence) -> str | None:
     share = run.last.get("unviolated")
-    if share is None or share < EXHAUSTED:
+    if share is None or share < EXHAUSTED or _is_rising(run):
         return None
     return (
         f"The search ran into its limit for {_percent(share)} of the positives of the last epoch: raise kappa, "
@@ -69,15 +79,15 @@ def _exhausted(run: Evidence) -> str | None:
 
 def _vanished(run: Evidence) -> str | None:
     share = run.last.get("vanished")
-    if share is None or share < VANISHED:
-        return None
+    if share is None or share < VANISHED or _is_rising(run):
+        return None  # quality that still rises contradicts it
     adaptive = run.last.get("unviolated") is not None
     knob = (
         "lower margin, so that only closer candidates are taken, or raise reg to keep the scores small."
         if adaptive
         else "draw harder negatives with vins, lfm-w or dns (more candidates), or raise reg to keep the scores small."
     )
-    return f"Gradients vanish: {_percent(share)} of the positives teach nothing any more; {knob}"
+    return f"Gradients vanish: {_percent(share)} of the positives hardly change the model any more; {knob}"
 
 
 def _crowded(run: Evidence) -> str | None:
@@ -85,8 +95,7 @@ def _crowded(run: Evidence) -> str | None:
         return None
     return (
         f"The head crowds the lists: {_percent(run.exposure.head)} of the places go to items that hold a third of "
-        f"the log, and {_percent(run.exposure.coverage)} of the catalogue is shown at all; raise beta (vins, pop), "
-        "so that popular items serve as negatives more often."
+        f"the log, and {_percent(run.exposure.coverage)} of the catalogue is shown at all; {_by_beta(run)}."
     )
 
 
@@ -95,14 +104,27 @@ def _clustered(run: Evidence) -> str | None:
         return None
     return (
         "Item vectors lie together by frequency: neighbours tell the degree class of "
-        f"{_percent(run.clustering.accuracy)} of the items (chance: {_percent(run.clustering.chance)}); raise beta "
-        "(vins, pop), or go over to them from uniform negatives."
+        f"{_percent(run.clustering.accuracy)} of the items (chance: {_percent(run.clustering.chance)}); "
+        f"{_by_beta(run)}."
     )
 
 
+def _by_beta(run: Evidence) -> str:
+    """What the exponent of the degree can still do, and what that costs.
+
+    Measured with MF(dim=32), VINS and 40 epochs: from beta 0 to 1 the head's share of the places falls from 52 to
+    38 % and NDCG@10 by 11 % on the synthetic log, from 78 to 68 % and by 4 % on Last.fm.
+    """
+    price = "from beta 0 to 1, two logs lost 10 to 14 points of the head's share, and 4 to 11 % of NDCG@10"
+    if run.beta is None and run.sampler is not None:
+        return f"if quality may pay for it, draw negatives by degree (vins or pop with beta): {price}"
+    if run.beta is not None and run.beta >= 1:
+        return "beta is at its limit of 1, so this sampler cannot shift more places to rare items"
+    return f"if quality may pay for it, raise beta{'' if run.beta is None else f' above {run.beta:g}'}: {price}"
+
+
 def _unfinished(run: Evidence) -> str | None:
-    values = _measured(run)
-    if len(values) < 3 or max(values, key=lambda pair: pair[1]) != values[-1]:
+    if not _is_rising(run):
         return None
     return f"{run.metric} was still rising in the last epoch: give more epochs."
 
@@ -132,6 +154,12 @@ def _skipped(run: Evidence) -> str | None:
     if not count:
         return None
     return f"{count:,} positives were skipped because their users have seen every item: leave such users out."
+
+
+def _is_rising(run: Evidence) -> bool:
+    """Whether the last evaluation, of at least three, was the best."""
+    values = _measured(run)
+    return len(values) >= 3 and max(values, key=lambda pair: pair[1]) == values[-1]
 
 
 def _percent(share: float) -> str:
