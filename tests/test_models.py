@@ -119,7 +119,7 @@ class TestContract:
 
 def test_classes_are_found_by_any_capitals():
     assert model_class("itemknn") is vr.ItemKNN
-    with pytest.raises(vr.SettingError, match="unknown model 'svd'; choose one of MostPopular, ItemKNN"):
+    with pytest.raises(vr.SettingError, match="unknown model 'svd'; choose one of MF, FPMC, MARank"):
         model_class("svd")
 
 
