@@ -1,4 +1,4 @@
-"""The trainer: the only place where a model, a sampler and a loss meet."""
+"""The trainer: epochs, early stopping, checkpoints and signals around an engine."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Trainer:
         if len(train) == 0:
             raise SettingError("the training log is empty; give one with at least one interaction.")
         sampler = default_sampler(model, self.config) if sampler is None else _unbound(sampler)
-        self._check_measure(train, valid)
+        self._check_metric(train, valid)
         folder = self._folder(model, train, sampler, valid)
         locked = nullcontext() if folder is None else folder.locked(self._resume)
 
@@ -113,18 +113,19 @@ class Trainer:
                 run.history.sampler, run.history.settings = repr(sampler), self.config.run_identity()
                 model.history = run.history
                 with Bar(self.config.epochs, len(train), self.progress) as bar:
-                    _Session(self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt, build).go()
+                    parts = model, engine, valid, folder, run, bar, interrupt, build
+                    _Session(self.config, self.callbacks, *parts).train()
             finally:
                 del engine  # the optimizer's state makes room for what the model copies
                 model.release_training_state()
         if interrupt.wanted:
-            message = _farewell(run, folder)
+            message = _stop_message(run, folder)
             logger.warning("%s", message)
             raise interrupt.error(message)
         return run.history
 
-    def _check_measure(self, train: Interactions, valid: Interactions | None) -> None:
-        """Refuse what cannot be measured before the first epoch, not after it."""
+    def _check_metric(self, train: Interactions, valid: Interactions | None) -> None:
+        """Validate the metric and the validation log before the first epoch, not after it."""
         from vitalrank.evaluation.measuring import metric_names
 
         metric_names(self.config.measure()[0])
@@ -203,7 +204,7 @@ class _Session:
     build: Callable[[], Engine]  # another engine, as at the start
     between_epochs: bool = True  # else the engine is ahead of the run: what it holds is of no epoch, or of a lost one
 
-    def go(self) -> None:
+    def train(self) -> None:
         """Train, keep the best epoch, write the folder."""
         try:
             self.run.history.stopped = self._loop()
@@ -234,7 +235,7 @@ class _Session:
                 return "callback"
             if self.interrupt.number is not None:
                 return "interrupted"
-            more = self.run.epoch < self.config.epochs  # else go() writes, with the reason for the end
+            more = self.run.epoch < self.config.epochs  # else train() writes, with the reason for the end
             if more and self.folder is not None and self.folder.due(self.run.epoch):
                 self.folder.write(self.model, self.engine, self.run)
         return "finished"
@@ -319,7 +320,7 @@ def _kept(folder: RunFolder | None) -> str:
     return f"{folder.path} keeps epoch {folder.written}" if folder.written else "none was written yet"
 
 
-def _farewell(run: Run, folder: RunFolder | None) -> str:
+def _stop_message(run: Run, folder: RunFolder | None) -> str:
     if run.epoch == 0:
         return "stopped before the first epoch; nothing was trained."
     done = f"stopped after epoch {run.epoch}"
