@@ -120,8 +120,10 @@ class Trainer:
                 model.release_training_state()
         if interrupt.wanted:
             message = _stop_message(run, folder)
-            logger.warning("%s", message)
-            raise interrupt.error(message)
+            error = interrupt.error(message)
+            if isinstance(error, SystemExit):  # which holds the exit code in place of the message
+                logger.warning("%s", message)
+            raise error
         return run.history
 
     def _check_metric(self, train: Interactions, valid: Interactions | None) -> None:
