@@ -151,22 +151,24 @@ def test_the_best_items_are_those_of_the_cpu(log, n, monkeypatch):
 
 @pytest.mark.parametrize("width", [0, 2])
 def test_the_order_is_that_of_the_cpu(width):
-    from vitalrank.kernels.gpu.training.batches import Log, Now, load_batch, new_batch
+    from vitalrank.kernels.gpu.training.batches import Log, StepState, load_batch, new_batch
     from vitalrank.kernels.gpu.training.permutation import new_permutation, write_permutation
 
     size, stride = 37, 20
     order = new_permutation(torch.device(GPU))
     write_permutation(order, size, seed=5, epoch=2)
     numbers = torch.arange(size, dtype=torch.int32, device=GPU)
-    now = Now(*(torch.zeros(2, dtype=kind, device=GPU) for kind in (torch.int64, torch.float32, torch.int64)))
+    step_state = StepState(
+        *(torch.zeros(2, dtype=kind, device=GPU) for kind in (torch.int64, torch.float32, torch.int64))
+    )
     table = torch.arange(2.0 * size, device=GPU).view(size, 2)
     visited = []
     for batch_number, count in ((0, 20), (1, 17)):
         batch = new_batch(count, width, GPU)
-        load_batch(order, batch_number, now, Log(numbers, numbers, stride), table, batch)
+        load_batch(order, batch_number, step_state, Log(numbers, numbers, stride), table, batch)
         visited += batch.users.tolist()
         assert torch.equal(batch.queries, table[batch.users.long(), :width])
-    assert now.steps.tolist() == [0, 1]
+    assert step_state.steps.tolist() == [0, 1]
     plain = epoch_permutation(size, 5, 2)
     assert visited == [int(row_at(plain, position)) for position in range(size)]
 

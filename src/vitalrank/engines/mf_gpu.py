@@ -17,7 +17,7 @@ from vitalrank.engines.cuda_graphs import capture, new_stream
 from vitalrank.engines.mf import MFEngine
 from vitalrank.engines.mf_gpu_arrays import GRAPH_STEPS, bytes_needed, new_device_arrays
 from vitalrank.interactions import Interactions
-from vitalrank.kernels.gpu.training.accumulators import Sums, new_sums
+from vitalrank.kernels.gpu.training.accumulators import Accumulators, new_accumulators
 from vitalrank.kernels.gpu.training.batches import Batch, load_batch, new_batch
 from vitalrank.kernels.gpu.training.permutation import write_permutation
 from vitalrank.kernels.gpu.training.stats import totals_of
@@ -48,7 +48,7 @@ class GpuEngine(MFEngine):
         super().__init__(train, sampler, config, dim, bias)
         self._device = device
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._item_sums: Sums | None = None
+        self._item_acc: Accumulators | None = None
         with enough_memory(device, bytes_needed(train, dim + bias, config), _ADVICE):
             self._arrays = new_device_arrays(train, config, dim, bias, int(self._sampler.seed), device)
 
@@ -92,8 +92,8 @@ class GpuEngine(MFEngine):
         size = len(self._train)
         write_permutation(self._arrays.permutation, size, self._config.seed, epoch)
         sizes = self._step_sizes(rate)
-        self._arrays.now.rates.copy_(torch.tensor(sizes, dtype=torch.float32))
-        self._arrays.now.cursor.copy_(torch.tensor([0, self.step]))
+        self._arrays.step_state.rates.copy_(torch.tensor(sizes, dtype=torch.float32))
+        self._arrays.step_state.cursor.copy_(torch.tensor([0, self.step]))
         with enough_memory(self._device, 0, _ADVICE):
             self._run_steps(size // self._batch)
             if size % self._batch:
@@ -116,7 +116,7 @@ class GpuEngine(MFEngine):
                 done += length
             else:
                 self._train_batch(0, self._batch, self.step + done)
-                self._arrays.now.cursor[:1].add_(1)
+                self._arrays.step_state.cursor[:1].add_(1)
                 done += 1
 
     def _refresh(self, step: int) -> None:
@@ -127,7 +127,7 @@ class GpuEngine(MFEngine):
 
     def _can_capture(self) -> bool:
         """Whether the kernels have been compiled, by a first step, and the sampler allows a graph."""
-        return self._device != "cpu" and self._item_sums is not None and self._sampler.graph_capturable
+        return self._device != "cpu" and self._item_acc is not None and self._sampler.graph_capturable
 
     def _captured(self, length: int, step: int) -> torch.cuda.CUDAGraph:
         """``length`` steps as one graph; draws that read no vectors run ahead of them, on a stream of their own."""
@@ -144,7 +144,7 @@ class GpuEngine(MFEngine):
                 self._update(offset, *drawn)
                 if ahead:
                     alive.append(drawn)
-            self._arrays.now.cursor[:1].add_(length)
+            self._arrays.step_state.cursor[:1].add_(length)
 
         return capture(self._device, steps)
 
@@ -155,10 +155,10 @@ class GpuEngine(MFEngine):
         """The batch ``offset`` after the cursor, and its negatives."""
         arrays = self._arrays
         batch = new_batch(size, self.users.shape[1] if self._sampler.needs_scores else 0, self._device)
-        load_batch(arrays.permutation, offset, arrays.now, arrays.log, self.users, batch)
+        load_batch(arrays.permutation, offset, arrays.step_state, arrays.log, self.users, batch)
         if not isinstance(self._sampler, BoundSampler):
             return batch, self._adapted_draw(batch, step)
-        number = arrays.now.steps[offset : offset + 1]
+        number = arrays.step_state.steps[offset : offset + 1]
         counter = arrays.counter._replace(step=number, rows=arrays.counter.rows[:size])
         request = SampleRequest(
             self._sampler.device_backend(self._device), batch.users, batch.positives, counter, step,
@@ -182,18 +182,18 @@ class GpuEngine(MFEngine):
 
     def _update(self, offset: int, batch: Batch, draw: Draw) -> None:
         arrays = self._arrays
-        if self._item_sums is None:  # some samplers choose the number of negatives themselves
+        if self._item_acc is None:  # some samplers choose the number of negatives themselves
             occurrences = self._batch * (1 + draw.ids.shape[1])
-            self._item_sums = new_sums(self._train.n_items, self.items.shape[1], occurrences, self._device)
+            self._item_acc = new_accumulators(self._train.n_items, self.items.shape[1], occurrences, self._device)
         train_step(
-            self._step_config, offset, arrays.now, draw.ids, draw.weights, draw.tries, draw.violated, arrays.log,
-            batch, arrays.tables, arrays.felt, arrays.user_sums, self._item_sums,
+            self._step_config, offset, arrays.step_state, draw.ids, draw.weights, draw.tries, draw.violated, arrays.log,
+            batch, arrays.tables, arrays.stats, arrays.user_acc, self._item_acc,
         )  # fmt: skip
 
     def _totals(self) -> Totals:
         """The epoch's sums, in one read of the device."""
         positives = len(self._train)
-        loss, weight, tries, trained, vanished, violated = totals_of(self._arrays.felt, positives)
+        loss, weight, tries, trained, vanished, violated = totals_of(self._arrays.stats, positives)
         if self._sampler.counts is not None:
             self._sampler.counts.gather()
         return Totals(

@@ -14,11 +14,11 @@ from vitalrank.config import TrainConfig
 from vitalrank.engines.mf import new_tables
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.gpu import Counter, new_counter
-from vitalrank.kernels.gpu.training.accumulators import Sums, new_sums
-from vitalrank.kernels.gpu.training.batches import Log, Now
+from vitalrank.kernels.gpu.training.accumulators import Accumulators, new_accumulators
+from vitalrank.kernels.gpu.training.batches import Log, StepState
 from vitalrank.kernels.gpu.training.optimizers import Tables
 from vitalrank.kernels.gpu.training.permutation import Permutation, new_permutation
-from vitalrank.kernels.gpu.training.stats import Felt
+from vitalrank.kernels.gpu.training.stats import EpochStats
 from vitalrank.kernels.optimizers import OPTIMIZERS
 
 GRAPH_STEPS = 64  # of one captured graph: long enough to hide its launch, short enough to capture quickly
@@ -31,9 +31,9 @@ class DeviceArrays:
     tables: Tables
     log: Log
     permutation: Permutation
-    now: Now
-    felt: Felt
-    user_sums: Sums
+    step_state: StepState
+    stats: EpochStats
+    user_acc: Accumulators
     counter: Counter
 
 
@@ -55,18 +55,18 @@ def new_device_arrays(
         ),
         Log(_to_device(train.users, device), _to_device(train.items, device), batch),
         new_permutation(torch.device(device)),
-        Now(
+        StepState(
             torch.zeros(2, dtype=torch.int64, device=device),
             torch.zeros(-(-size // batch), device=device),
             torch.zeros(GRAPH_STEPS, dtype=torch.int64, device=device),
         ),
-        Felt(
+        EpochStats(
             torch.zeros(size, device=device),
             torch.zeros(size, device=device),
             torch.zeros(size, dtype=torch.int32, device=device),
             torch.zeros(size, dtype=torch.uint8, device=device),
         ),
-        new_sums(train.n_users, width, batch, device),
+        new_accumulators(train.n_users, width, batch, device),
         new_counter(sampler_seed, 0, rows),
     )
 

@@ -1,9 +1,9 @@
-"""Which rows a batch touches, how often, and what those that several places touch feel together.
+"""Which rows a batch hits, how often, and the summed gradients of those that it hits repeatedly.
 
-Each row that a batch touches is claimed by the first place of the batch that touches it. Most rows are touched at one
-place only; what the others feel is summed where they were claimed. Sums are whole multiples of 2**-40: adding integers
-gives the same bits in any order, so they need no sorting to be the same in every run; and they fit the cache, which a
-second table would not. Where a batch has more places than the table has rows, each row has its own sum instead.
+Each row that a batch hits is owned by the first occurrence of it in the batch. Most rows are hit once; the gradients of
+multi-hit rows are accumulated in the slot of their owner. Accumulators are fixed-point integers, multiples of 2**-40:
+integer addition gives the same bits in any order, so nothing must be sorted; and they fit the cache, which a second
+table would not. Where a batch has more occurrences than the table has rows, each row has a slot of its own instead.
 """
 
 from __future__ import annotations
@@ -18,74 +18,73 @@ from torch import Tensor
 UNIT = tl.constexpr(float(2**40))  # a float32 sum below 2**23 fits, with twelve digits behind the point
 
 
-class Sums(NamedTuple):
-    """What the rows of one table feel in a step, and at which place of the batch that is summed."""
+class Accumulators(NamedTuple):
+    """Summed gradients of one table's multi-hit rows in a step, and the occurrence that owns each row."""
 
-    score_grads: Tensor  # (places or rows, d) int64; zero between steps
-    claims: Tensor  # (rows,) int64: the last step that touched the row, and the place that claimed it
-    shared: Tensor  # (rows,) int32: the last step that touched the row at two places or more
-    by_row: int  # 1 if there is a sum for each row, 0 for each place
+    grads: Tensor  # (slots, d) int64; zero between steps
+    owner: Tensor  # (rows,) int64: the last step that hit the row, and the occurrence that owns it
+    multi_hit: Tensor  # (rows,) int32: the last step that hit the row more than once
+    by_row: int  # 1 if there is a slot for each row, 0 for each occurrence
 
 
-def new_sums(rows: int, width: int, places: int, device: str) -> Sums:
-    """Room for the sums of a table with so many rows, in batches that touch so many places."""
-    return Sums(
-        torch.zeros((min(places, rows), width), dtype=torch.int64, device=device),
+def new_accumulators(rows: int, width: int, occurrences: int, device: str) -> Accumulators:
+    """Accumulators of a table with ``rows`` rows, for batches of ``occurrences`` occurrences."""
+    return Accumulators(
+        torch.zeros((min(occurrences, rows), width), dtype=torch.int64, device=device),
         torch.zeros(rows, dtype=torch.int64, device=device),
         torch.zeros(rows, dtype=torch.int32, device=device),
-        int(rows <= places),
+        int(rows <= occurrences),
     )
 
 
 @triton.jit
-def claim(sums: tl.tensor, place: tl.tensor, row: tl.tensor, step: tl.tensor, here: tl.tensor) -> Any:
-    """Claim rows for places of the batch in this step; the lowest place that asks has it.
+def elect_owner(acc: tl.tensor, occurrence: tl.tensor, row: tl.tensor, step: tl.tensor, here: tl.tensor) -> Any:
+    """Elect the owner of each row in this step: the lowest occurrence, by an atomic maximum.
 
-    Gives the mark that each row had before: all but the first to ask find one of this step, in whatever order they
-    come.
+    Returns the former key of each row: all occurrences but the first to arrive find one of this step, in any order.
     """
-    return tl.atomic_max(sums.claims + row, _mark(step, place), mask=here, sem="relaxed")
+    return tl.atomic_max(acc.owner + row, _owner_key(step, occurrence), mask=here, sem="relaxed")
 
 
 @triton.jit
-def note_shared(sums: tl.tensor, before: tl.tensor, row: tl.tensor, step: tl.tensor, here: tl.tensor) -> None:
-    """Note the rows that were claimed before in this step, by what ``claim`` gave."""
-    tl.store(sums.shared + row, step.to(tl.int32) + row.to(tl.int32) * 0, mask=here & ((before >> 32) == step))
+def mark_multi_hit(acc: tl.tensor, before: tl.tensor, row: tl.tensor, step: tl.tensor, here: tl.tensor) -> None:
+    """Mark the rows that had an owner already in this step, by the keys that ``elect_owner`` returned."""
+    tl.store(acc.multi_hit + row, step.to(tl.int32) + row.to(tl.int32) * 0, mask=here & ((before >> 32) == step))
 
 
 @triton.jit
-def home_of(sums: tl.tensor, row: tl.tensor, here: tl.tensor) -> Any:
-    """Where what each row feels is summed."""
-    claimed = 0xFFFFFFFF - (tl.load(sums.claims + row, mask=here, other=0xFFFFFFFF) & 0xFFFFFFFF)
-    return tl.where(sums.by_row == 1, row.to(tl.int64), claimed)
+def slot_of(acc: tl.tensor, row: tl.tensor, here: tl.tensor) -> Any:
+    """Index of the accumulator slot that collects each row's gradient."""
+    owner = 0xFFFFFFFF - (tl.load(acc.owner + row, mask=here, other=0xFFFFFFFF) & 0xFFFFFFFF)
+    return tl.where(acc.by_row == 1, row.to(tl.int64), owner)
 
 
 @triton.jit
-def is_shared(sums: tl.tensor, row: tl.tensor, step: tl.tensor, here: tl.tensor) -> Any:
-    """Whether more places than one touch each row in this step."""
-    return tl.load(sums.shared + row, mask=here, other=0) == step.to(tl.int32)
+def is_multi_hit(acc: tl.tensor, row: tl.tensor, step: tl.tensor, here: tl.tensor) -> Any:
+    """Whether each row is hit more than once in this step."""
+    return tl.load(acc.multi_hit + row, mask=here, other=0) == step.to(tl.int32)
 
 
 @triton.jit
-def is_claimed(sums: tl.tensor, row: tl.tensor, step: tl.tensor, place: tl.tensor) -> Any:
-    """Whether each place claimed its row, in this step."""
-    return tl.load(sums.claims + row, mask=row >= 0, other=0) == _mark(step, place)
+def is_owner(acc: tl.tensor, row: tl.tensor, step: tl.tensor, occurrence: tl.tensor) -> Any:
+    """Whether each occurrence owns its row in this step."""
+    return tl.load(acc.owner + row, mask=row >= 0, other=0) == _owner_key(step, occurrence)
 
 
 @triton.jit
-def add(sums: tl.tensor, cell: tl.tensor, pull: tl.tensor, inside: tl.tensor) -> None:
-    """Add to cells of the sums."""
-    tl.atomic_add(sums.score_grads + cell, (pull * UNIT).to(tl.int64), mask=inside, sem="relaxed")
+def accumulate(acc: tl.tensor, cell: tl.tensor, grad: tl.tensor, inside: tl.tensor) -> None:
+    """Add gradients to cells of the accumulators, atomically."""
+    tl.atomic_add(acc.grads + cell, (grad * UNIT).to(tl.int64), mask=inside, sem="relaxed")
 
 
 @triton.jit
-def take(sums: tl.tensor, cell: tl.tensor, inside: tl.tensor) -> Any:
-    """What cells of the sums hold; they are 0 again."""
-    pull = tl.load(sums.score_grads + cell, mask=inside, other=0).to(tl.float32) * (1.0 / UNIT)
-    tl.store(sums.score_grads + cell, cell * 0, mask=inside)
-    return pull
+def take_sum(acc: tl.tensor, cell: tl.tensor, inside: tl.tensor) -> Any:
+    """Read cells of the accumulators and reset them to 0."""
+    grad = tl.load(acc.grads + cell, mask=inside, other=0).to(tl.float32) * (1.0 / UNIT)
+    tl.store(acc.grads + cell, cell * 0, mask=inside)
+    return grad
 
 
 @triton.jit
-def _mark(step: tl.tensor, place: tl.tensor) -> Any:
-    return (step << 32) | (0xFFFFFFFF - place)
+def _owner_key(step: tl.tensor, occurrence: tl.tensor) -> Any:
+    return (step << 32) | (0xFFFFFFFF - occurrence)

@@ -14,7 +14,7 @@ from vitalrank.kernels.gpu.training.permutation import Permutation, rows_at
 _LOAD_ROWS, _LANES = 8, 32  # of a warp, with vectors and without
 
 
-class Now(NamedTuple):
+class StepState(NamedTuple):
     """Where training stands; read and moved on the device."""
 
     cursor: Tensor  # (2,) int64: batches of the epoch done, steps done before the epoch
@@ -44,33 +44,35 @@ def new_batch(size: int, width: int, device: torch.device | str) -> Batch:
     return Batch(users, positives, torch.empty((size, width), device=device))
 
 
-def load_batch(permutation: Permutation, offset: int, now: Now, log: Log, table: Tensor, batch: Batch) -> None:
+def load_batch(
+    permutation: Permutation, offset: int, step_state: StepState, log: Log, table: Tensor, batch: Batch
+) -> None:
     """Fill the users, positives and queries of the batch ``offset`` after the cursor, and its step's number."""
     size, width = batch.queries.shape
     rows = _LOAD_ROWS if width else _LANES
     _load_batch[(triton.cdiv(size, rows),)](
-        permutation, offset, now, log.users, log.items, table, batch, size, log.stride, width,
+        permutation, offset, step_state, log.users, log.items, table, batch, size, log.stride, width,
         R=rows, D=triton.next_power_of_2(width), num_warps=1,
     )  # fmt: skip
 
 
 @triton.jit
-def step_of(now: tl.tensor, offset: tl.tensor) -> Any:
+def step_of(step_state: tl.tensor, offset: tl.tensor) -> Any:
     """The number of a batch's step, from 1."""
-    return tl.load(now.cursor) + tl.load(now.cursor + 1) + offset + 1
+    return tl.load(step_state.cursor) + tl.load(step_state.cursor + 1) + offset + 1
 
 
 @triton.jit
-def rate_of(now: tl.tensor, offset: tl.tensor) -> Any:
+def rate_of(step_state: tl.tensor, offset: tl.tensor) -> Any:
     """The step size of a batch."""
-    return tl.load(now.rates + tl.load(now.cursor) + offset)
+    return tl.load(step_state.rates + tl.load(step_state.cursor) + offset)
 
 
 @triton.jit(do_not_specialize=["offset"])
 def _load_batch(
     permutation: tl.tensor,
     offset: tl.tensor,
-    now: tl.tensor,
+    step_state: tl.tensor,
     log_users: tl.tensor,
     log_items: tl.tensor,
     table: tl.tensor,
@@ -83,7 +85,7 @@ def _load_batch(
 ) -> None:
     b = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     inside = b < size
-    number = tl.load(now.cursor) + offset
+    number = tl.load(step_state.cursor) + offset
     row = rows_at(permutation, number * stride + b, inside)
     user = tl.load(log_users + row, mask=inside, other=0)
     tl.store(batch.users + b, user, mask=inside)
@@ -94,4 +96,4 @@ def _load_batch(
         query = tl.load(table + user.to(tl.int64)[:, None] * width + d[None, :], mask=tile, other=0.0)
         tl.store(batch.queries + b[:, None] * width + d[None, :], query, mask=tile)
     if tl.program_id(0) == 0:
-        tl.store(now.steps + offset, step_of(now, offset) - 1)
+        tl.store(step_state.steps + offset, step_of(step_state, offset) - 1)
