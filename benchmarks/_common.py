@@ -19,7 +19,7 @@ import numba
 import numpy as np
 
 import vitalrank as vr
-from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.methods import METHODS
 from vitalrank.samplers import Sampler
 
 HERE = Path(__file__).parent
@@ -83,16 +83,16 @@ def parts(folder: str | Path, name: str) -> tuple[vr.Interactions, ...]:
 
 @cache
 def study() -> dict[str, Any]:
-    """Table 2 of ``docs/paper``, with the settings found for every contender."""
+    """Table 2 of ``docs/paper``, with the settings found for every method."""
     found: dict[str, Any] = json.loads(STUDY.read_text(encoding="utf-8"))
     return found
 
 
-def tuned(log: str, contender: str) -> tuple[Sampler, dict[str, float]]:
+def tuned(log: str, method: str) -> tuple[Sampler, dict[str, float]]:
     """A sampler and its steps as the study found them on a log."""
-    found = dict(study()["logs"][log]["rows"][contender]["settings"])
+    found = dict(study()["logs"][log]["rows"][method]["settings"])
     steps = {name: found.pop(name) for name in ("reg", "lr")}
-    return replace(CONTENDERS[contender].sampler, **found), steps
+    return replace(METHODS[method].sampler, **found), steps
 
 
 def peers_python(packages: list[str], name: str = ".") -> str | None:

@@ -23,13 +23,13 @@ from typing import Any
 from _common import parts, save, tuned
 
 import vitalrank as vr
-from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.methods import METHODS
 
 DIM = 64
 SAVED = Path(__file__).with_name("whole.json")
 LENGTHS = "40,60,80,120"
 FULL = 120  # epochs that the settings were found for
-FASTEST = CONTENDERS["vins"].space["lr"].high
+FASTEST = METHODS["vins"].space["lr"].high
 LOOKS = 8  # evaluations of a run
 LOGS = "amazon-cds,steam,yelp,amazon-movies"
 RIVALS = {"LFM-W": "lfm-w-harmonic", "LFM-W, weight searched": "lfm-w"}  # and their names in the study

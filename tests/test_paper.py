@@ -10,14 +10,14 @@ import pytest
 
 import vitalrank as vr
 from vitalrank.datasets import write_log
-from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.costs import _sized
-from vitalrank.paper.lab import Lab
 from vitalrank.paper.logs import Source
+from vitalrank.paper.methods import METHODS
 from vitalrank.paper.registry import EXPERIMENTS, find_experiments
 from vitalrank.paper.running import run_paper
 from vitalrank.paper.settings import StudySettings
 from vitalrank.paper.store import Store
+from vitalrank.paper.study import Study
 
 TINY = StudySettings(
     seeds=2, trials=2, epochs=4, patience=2, valid_every=2, dim=8, model_trials=1, model_seeds=1, model_epochs=2,
@@ -37,13 +37,13 @@ def source_in(folder: Path) -> Source:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """Everything run once: the lab and the folder of its files."""
+    """Everything run once: the study and the folder of its files."""
     pytest.importorskip("torch")
     pytest.importorskip("matplotlib")
     folder = tmp_path_factory.mktemp("paper")
-    lab = Lab([source_in(folder)], TINY, Store(folder / "units"), NAMES)
-    run_paper(find_experiments("all"), lab, folder / "out", "vitalrank paper all")
-    return lab, folder / "out"
+    study = Study([source_in(folder)], TINY, Store(folder / "units"), NAMES)
+    run_paper(find_experiments("all"), study, folder / "out", "vitalrank paper all")
+    return study, folder / "out"
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +67,9 @@ def test_an_experiment_leaves_data_a_table_and_a_figure(study, name):
 
 
 def test_nothing_written_tells_of_this_machine(study):
-    lab, out = study
+    study, out = study
     text = "".join(path.read_text() for path in out.iterdir() if path.suffix in (".md", ".json"))
-    assert str(Path(lab.sources[0].path).parent) not in text
+    assert str(Path(study.sources[0].path).parent) not in text
     assert str(Path.home()) not in text
 
 
@@ -110,8 +110,8 @@ def test_every_contender_has_the_same_budget(data):
     rows = data["table2"]["rows"]
     assert rows.keys() == set(NAMES)
     for name, row in rows.items():
-        deep = CONTENDERS[name].model == "irgan"
-        runs = 1 if deep or CONTENDERS[name].sampler is None else TINY.seeds
+        deep = METHODS[name].model == "irgan"
+        runs = 1 if deep or METHODS[name].sampler is None else TINY.seeds
         assert row["trials"] == (TINY.model_trials if deep else TINY.trials)
         assert row["metrics"]["ndcg@10"]["runs"] == runs
 
@@ -120,7 +120,7 @@ def test_table_2_ranks_by_its_means(data):
     table = data["table2"]
     means = [table["rows"][name]["metrics"]["ndcg@10"]["mean"] for name in table["order"]]
     assert means == sorted(means, reverse=True)
-    baselines = [name for name in table["order"] if not CONTENDERS[name].beyond and name != "vins"]
+    baselines = [name for name in table["order"] if not METHODS[name].beyond and name != "vins"]
     assert [table["best_baseline"], table["second_baseline"]] == baselines[:2]
     assert table["ours_against"].keys() == set(NAMES) - {"vins"}
     assert table["forms_against"].keys() == {"vins-log2"}
@@ -186,9 +186,11 @@ def test_the_picture_shows_items_of_all_classes(data):
 
 
 def test_a_finished_study_runs_nothing_again(study, tmp_path):
-    lab, out = study
+    study, out = study
     told = []
-    again = Lab(lab.sources, lab.settings, Store(lab.store.folder), NAMES, tell=lambda *news: told.append(news))
+    again = Study(
+        study.sources, study.settings, Store(study.store.folder), NAMES, callback=lambda *news: told.append(news)
+    )
     run_paper(find_experiments("all"), again, tmp_path, "vitalrank paper all")
     assert not told
     for name in EXPERIMENTS:
@@ -197,9 +199,9 @@ def test_a_finished_study_runs_nothing_again(study, tmp_path):
 
 
 def test_units_are_shared_between_experiments(study):
-    lab = study[0]
-    source, ours = lab.sources[0], CONTENDERS["vins"]
-    final = lab.finals(source, ours)[0]
-    tuned, other = (_sized(lab, source, ours, size)[0].key for size in (final.sampler.kappa, final.sampler.kappa + 1))
+    study = study[0]
+    source, ours = study.sources[0], METHODS["vins"]
+    final = study.finals(source, ours)[0]
+    tuned, other = (_sized(study, source, ours, size)[0].key for size in (final.sampler.kappa, final.sampler.kappa + 1))
     assert tuned == final.key
     assert other != final.key

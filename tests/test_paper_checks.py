@@ -14,7 +14,7 @@ def spread(mean, sd=0.01):
 
 
 def curves(**ends):
-    """Each contender's smallest and largest imbalance value at the last epoch."""
+    """Each method's smallest and largest imbalance value at the last epoch."""
     return {name: {"min": [low], "max": [high]} for name, (low, high) in ends.items()}
 
 

@@ -9,16 +9,16 @@ import pytest
 from test_paper import LOG, TINY, source_in
 from vitalrank.errors import StorageError
 from vitalrank.paper.earlier import MARK, fill_in
-from vitalrank.paper.lab import Lab
 from vitalrank.paper.registry import find_experiments
 from vitalrank.paper.running import run_paper
 from vitalrank.paper.store import Store
+from vitalrank.paper.study import Study
 
 
 def test_rows_that_a_study_lacks_come_from_an_earlier_one(tmp_path):
     pytest.importorskip("matplotlib")
     source, store = source_in(tmp_path), Store(tmp_path / "units")
-    first, second = (Lab([source], TINY, store, names) for names in (("itemknn", "uni"), ("uni", "pop")))
+    first, second = (Study([source], TINY, store, names) for names in (("itemknn", "uni"), ("uni", "pop")))
     run_paper(find_experiments("table2"), first, tmp_path / "first", "the first")
     run_paper(find_experiments("table2"), second, tmp_path / "second", "the second", earlier=tmp_path / "first")
     found = json.loads((tmp_path / "second" / "table2.json").read_text())["logs"][LOG]
@@ -51,6 +51,6 @@ def test_an_unfinished_row_is_filled_in_and_cells_without_a_label_are_not():
 
 
 def test_a_folder_without_a_study_is_refused(tmp_path):
-    lab = Lab([source_in(tmp_path)], TINY, Store(tmp_path / "units"), ("uni",))
+    study = Study([source_in(tmp_path)], TINY, Store(tmp_path / "units"), ("uni",))
     with pytest.raises(StorageError, match="no data of an earlier study"):
-        run_paper(find_experiments("table1"), lab, tmp_path / "out", earlier=tmp_path)
+        run_paper(find_experiments("table1"), study, tmp_path / "out", earlier=tmp_path)

@@ -13,13 +13,13 @@ from test_paper import TINY, source_in
 from vitalrank.cli import app, paper
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError, StorageError
-from vitalrank.paper.contenders import CONTENDERS, Contender
 from vitalrank.paper.costs import _variations
 from vitalrank.paper.known import known_for, read_known
-from vitalrank.paper.lab import Lab
+from vitalrank.paper.methods import METHODS, Method
 from vitalrank.paper.registry import find_experiments
 from vitalrank.paper.running import facts_of, run_paper
 from vitalrank.paper.store import Store
+from vitalrank.paper.study import Study
 from vitalrank.tuning.plans import plan_of
 from vitalrank.tuning.results import Settings
 
@@ -33,19 +33,19 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory, source):
-    """A study with its search: the lab and the data of its Table 2."""
+    """A study with its search: the study and the data of its Table 2."""
     pytest.importorskip("matplotlib")
     folder = tmp_path_factory.mktemp("study")
-    lab = Lab([source], TINY, Store(folder / "units"), NAMES)
-    run_paper(find_experiments("table2"), lab, folder)
-    return lab, folder / "table2.json"
+    study = Study([source], TINY, Store(folder / "units"), NAMES)
+    run_paper(find_experiments("table2"), study, folder)
+    return study, folder / "table2.json"
 
 
 def test_known_settings_are_those_that_the_search_found(study, source):
-    lab, table = study
+    study, table = study
     known = read_known(table)
     for name in NAMES:
-        found, best = known[source.name, name], lab.best(source, CONTENDERS[name])
+        found, best = known[source.name, name], study.best(source, METHODS[name])
         for part in ("model", "sampler", "training"):
             values = getattr(found, part)
             assert values == {key: getattr(best, part)[key] for key in values}
@@ -53,21 +53,21 @@ def test_known_settings_are_those_that_the_search_found(study, source):
 
 
 def test_the_saved_study_can_be_repeated():
-    """The settings in docs/paper are what the contenders of this version search."""
+    """The settings in docs/paper are what the methods of this version search."""
     known = read_known(Path(__file__).parents[1] / "docs" / "paper" / "table2.json")
-    assert {name for _, name in known} == CONTENDERS.keys()
-    assert len(known) == 4 * len(CONTENDERS)
+    assert {name for _, name in known} == METHODS.keys()
+    assert len(known) == 4 * len(METHODS)
 
 
 def test_only_what_is_asked_for_is_read(monkeypatch):
     """Repeating VINS's runs does not need the torch that CML needs."""
 
-    def plan(contender):
-        if contender.name == "cml":
+    def plan(method):
+        if method.name == "cml":
             raise SettingError("CML needs torch")
-        return plan_of(contender.model, contender.sampler, contender.space, TrainConfig(**contender.training))
+        return plan_of(method.model, method.sampler, method.space, TrainConfig(**method.training))
 
-    monkeypatch.setattr(Contender, "plan", property(plan))
+    monkeypatch.setattr(Method, "plan", property(plan))
     table = Path(__file__).parents[1] / "docs" / "paper" / "table2.json"
     assert {name for _, name in read_known(table, ("uni", "vins"))} == {"uni", "vins"}
     with pytest.raises(StorageError, match="CML needs torch"):
@@ -75,14 +75,14 @@ def test_only_what_is_asked_for_is_read(monkeypatch):
 
 
 def test_the_runs_are_repeated_without_the_search(study, source, tmp_path):
-    lab, table = study
-    again = Lab([source], TINY, Store(tmp_path / "units"), NAMES, known=read_known(table))
+    study, table = study
+    again = Study([source], TINY, Store(tmp_path / "units"), NAMES, known=read_known(table))
     _, is_finished = run_paper(find_experiments("table2"), again, tmp_path)
     assert is_finished
     for name in NAMES:
-        assert again.finals(source, CONTENDERS[name]) == lab.finals(source, CONTENDERS[name])
-    runs = [unit for name in NAMES for unit in lab.finals(source, CONTENDERS[name])]
-    assert {path.name.split(".")[0] for path in (tmp_path / "units").iterdir()} == {unit.key for unit in runs}
+        assert again.finals(source, METHODS[name]) == study.finals(source, METHODS[name])
+    runs = [job for name in NAMES for job in study.finals(source, METHODS[name])]
+    assert {path.name.split(".")[0] for path in (tmp_path / "units").iterdir()} == {job.key for job in runs}
     first, second = (json.loads(path.read_text()) for path in (table, tmp_path / "table2.json"))
     for name in NAMES:
         rows = [data["logs"][source.name]["rows"][name] for data in (first, second)]
@@ -93,12 +93,12 @@ def test_the_runs_are_repeated_without_the_search(study, source, tmp_path):
 
 def test_what_is_taken_is_told_and_the_rest_is_searched(study, source, tmp_path):
     known = {place: found for place, found in read_known(study[1]).items() if place[1] == "uni"}
-    lab = Lab([source], TINY, Store(tmp_path / "units"), NAMES, known={**known, ("else", "dns"): Settings()})
-    facts = facts_of(lab, "")
+    study = Study([source], TINY, Store(tmp_path / "units"), NAMES, known={**known, ("else", "dns"): Settings()})
+    facts = facts_of(study, "")
     assert (facts["searched"], facts["taken"]) == (False, {source.name: ["uni"]})
-    run_paper(find_experiments("table2"), lab, tmp_path)
+    run_paper(find_experiments("table2"), study, tmp_path)
     assert f"were taken from it** for Uni on {source.name}, not searched again" in (tmp_path / "index.md").read_text()
-    elsewhere = replace(lab, known={("else", "dns"): Settings()})
+    elsewhere = replace(study, known={("else", "dns"): Settings()})
     assert facts_of(elsewhere, "")["searched"] is True
 
 
@@ -141,6 +141,6 @@ def test_what_is_not_a_table_is_refused(tmp_path, text):
 def test_variations_have_seeds_that_nothing_was_picked_by(source, tmp_path):
     reg, others = {"reg": 0.05, "lr": 0.01}, {"margin": 0.7, "kappa": 64, "beta": 0.5, "weight": "none"}
     known = {(source.name, "vins"): Settings(sampler=others, training=reg)}
-    lab = Lab([source], replace(TINY, runoff_seeds=3, variation_seeds=2), Store(tmp_path), ("vins",), known=known)
-    units = [unit for _, units in _variations(lab, source) for unit in units]
-    assert {unit.seed for unit in units} == {3, 4}
+    study = Study([source], replace(TINY, runoff_seeds=3, variation_seeds=2), Store(tmp_path), ("vins",), known=known)
+    jobs = [job for _, jobs in _variations(study, source) for job in jobs]
+    assert {job.seed for job in jobs} == {3, 4}

@@ -1,4 +1,4 @@
-"""The parts of a study: trials, units, scheduling, protocols, claims, the command."""
+"""The parts of a study: trials, jobs, scheduling, protocols, claims, the command."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from vitalrank.datasets import write_log
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.paper.checks import Finding
 from vitalrank.paper.claims import CLAIMS, STANDING, verdict
-from vitalrank.paper.contenders import CONTENDERS
-from vitalrank.paper.lab import Lab
+from vitalrank.paper.jobs import KINDS
 from vitalrank.paper.logs import Source, cut
+from vitalrank.paper.methods import METHODS
 from vitalrank.paper.registry import find_experiments
-from vitalrank.paper.scheduling import Crew, Goal, achieve
+from vitalrank.paper.scheduling import Task, WorkerPool, run_tasks
 from vitalrank.paper.settings import StudySettings
 from vitalrank.paper.store import Store
-from vitalrank.paper.units import KINDS
+from vitalrank.paper.study import Study
 from vitalrank.tuning.results import Settings
 
-UNI = CONTENDERS["uni"]
+UNI = METHODS["uni"]
 
 
 @pytest.fixture(scope="module")
@@ -38,75 +38,75 @@ def source(tmp_path_factory):
 
 
 def lab_in(folder, source, **changes):
-    return Lab([source], replace(TINY, **changes), Store(folder))
+    return Study([source], replace(TINY, **changes), Store(folder))
 
 
 def test_costly_samplers_may_have_fewer_trials(tmp_path, source):
     few, even = (lab_in(tmp_path, source, trials=8, costly_trials=trials) for trials in (4, None))
-    assert [len(few.trials(source, CONTENDERS[name])) for name in ("uni", "vins", "sa", "cml")] == [4, 4, 2, 2]
-    assert len(even.trials(source, CONTENDERS["sa"])) == 4  # the first round, half of all
+    assert [len(few.trials(source, METHODS[name])) for name in ("uni", "vins", "sa", "cml")] == [4, 4, 2, 2]
+    assert len(even.trials(source, METHODS["sa"])) == 4  # the first round, half of all
 
 
-# ------------------------------------------------------------------------------------------------------- units
+# ------------------------------------------------------------------------------------------------------- jobs
 
 
 def test_what_is_measured_may_have_a_device_of_its_own(tmp_path, source):
-    lab = lab_in(tmp_path, source, device="cuda:0", measured_on="cpu")
-    devices = {kind: lab.unit(kind, source, UNI, Settings(), 0).device for kind in KINDS}
+    study = lab_in(tmp_path, source, device="cuda:0", measured_on="cpu")
+    devices = {kind: study.job(kind, source, UNI, Settings(), 0).device for kind in KINDS}
     assert {kind for kind, device in devices.items() if device == "cpu"} == {"long", "timed", "picture", "sized"}
 
 
 def test_a_key_tells_units_apart_and_forgets_the_place(tmp_path, source):
-    lab = lab_in(tmp_path, source)
-    unit = lab.trials(source, UNI)[0]
+    study = lab_in(tmp_path, source)
+    job = study.trials(source, UNI)[0]
     moved = replace(source, path=shutil.copy(source.path, tmp_path / "little.parquet"))
-    assert replace(unit, source=moved).key == unit.key
+    assert replace(job, source=moved).key == job.key
     others = [
-        replace(unit, seed=1),
-        replace(unit, kind="final"),
-        replace(unit, protocol="paper"),
-        replace(unit, device="cuda"),
-        replace(unit, source=replace(source, min_item=5)),
-        replace(unit, contender=replace(UNI, training={"loss": "softmax"})),
-        replace(unit, contender=replace(UNI, sampler=vr.DNS())),
-        replace(unit, settings=replace(unit.settings, training={**unit.settings.training, "reg": 0.5})),
+        replace(job, seed=1),
+        replace(job, kind="final"),
+        replace(job, protocol="paper"),
+        replace(job, device="cuda"),
+        replace(job, source=replace(source, min_item=5)),
+        replace(job, method=replace(UNI, training={"loss": "softmax"})),
+        replace(job, method=replace(UNI, sampler=vr.DNS())),
+        replace(job, settings=replace(job.settings, training={**job.settings.training, "reg": 0.5})),
     ]
-    assert len({unit.key, *(other.key for other in others)}) == 1 + len(others)
+    assert len({job.key, *(other.key for other in others)}) == 1 + len(others)
 
 
 def test_a_key_knows_what_is_in_the_log(tmp_path, source):
     other = vr.datasets.synthetic(users=120, items=80, interactions=2500, seed=1)
     twin = Source.of(write_log(other, tmp_path / "little.parquet"), min_user=2, min_item=2)
-    units = [lab_in(tmp_path, one).trials(one, UNI)[0] for one in (source, twin)]
+    jobs = [lab_in(tmp_path, one).trials(one, UNI)[0] for one in (source, twin)]
     assert source.name == twin.name
-    assert units[0].key != units[1].key
+    assert jobs[0].key != jobs[1].key
     with pytest.raises(SettingError, match="two logs are called 'little'"):
-        Lab([source, twin], TINY, Store(tmp_path))
+        Study([source, twin], TINY, Store(tmp_path))
 
 
 def test_a_trial_never_looks_at_test(tmp_path, source, monkeypatch):
-    lab = lab_in(tmp_path, source)
+    study = lab_in(tmp_path, source)
     parts = cut(source, "valid")
     blind = {"train": parts["train"], "valid": parts["valid"]}
-    monkeypatch.setattr("vitalrank.paper.units.cut", lambda *_: blind)
+    monkeypatch.setattr("vitalrank.paper.jobs.cut", lambda *_: blind)
     for name in ("uni", "itemknn"):
-        assert lab.achieve([Goal(lab.trials(source, CONTENDERS[name])[:1])])
+        assert study.run_tasks([Task(study.trials(source, METHODS[name])[:1])])
 
 
 def test_a_diverging_trial_is_a_result_that_cannot_win(tmp_path, source):
-    lab = lab_in(tmp_path, source)
+    study = lab_in(tmp_path, source)
     wild = replace(UNI, name="wild", training={"optimizer": "sgd", "lr": 1e6})
     fixed = replace(wild, space={"reg": UNI.space["reg"]})
-    lab.achieve([lab.study(source, fixed)])
-    assert all("diverged" in lab.store.read(unit)["error"] for unit in lab.trials(source, fixed))
-    assert lab.best(source, fixed) is None
-    assert lab.finals(source, fixed) == []
+    study.run_tasks([study.tune_and_run(source, fixed)])
+    assert all("diverged" in study.store.read(job)["error"] for job in study.trials(source, fixed))
+    assert study.best(source, fixed) is None
+    assert study.finals(source, fixed) == []
 
 
 def test_a_run_over_its_time_is_cut_and_marked(tmp_path, source):
-    lab = lab_in(tmp_path, source, run_seconds=1e-9)
-    lab.achieve([lab.study(source, UNI)])
-    result = lab.store.read(lab.trials(source, UNI)[0])
+    study = lab_in(tmp_path, source, run_seconds=1e-9)
+    study.run_tasks([study.tune_and_run(source, UNI)])
+    result = study.store.read(study.trials(source, UNI)[0])
     assert (result["cut"], result["epochs"]) == (True, 1)
 
 
@@ -114,10 +114,10 @@ def test_the_papers_protocol_picks_on_test(tmp_path, source):
     parts = cut(source, "paper")
     assert parts["valid"] is parts["test"]
     assert len(parts["train"]) + len(parts["test"]) == len(vr.read(source.path).k_core(2, 2))
-    lab = lab_in(tmp_path, source, protocol="paper", trials=1, seeds=1)
-    lab.achieve([lab.study(source, UNI)])
-    unit = lab.finals(source, UNI)[0]
-    assert lab.store.outcome(unit).metrics["ndcg@10"] == pytest.approx(lab.store.read(unit)["value"], rel=1e-6)
+    study = lab_in(tmp_path, source, protocol="paper", trials=1, seeds=1)
+    study.run_tasks([study.tune_and_run(source, UNI)])
+    job = study.finals(source, UNI)[0]
+    assert study.store.outcome(job).metrics["ndcg@10"] == pytest.approx(study.store.read(job)["value"], rel=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------------- scheduling
@@ -125,66 +125,66 @@ def test_the_papers_protocol_picks_on_test(tmp_path, source):
 
 def test_processes_give_what_one_process_gives(tmp_path, source):
     labs = [lab_in(tmp_path / "one", source), lab_in(tmp_path / "two", source, workers=2)]
-    for lab in labs:
-        assert lab.achieve([lab.study(source, UNI)])
-    one, two = ([lab.store.outcome(unit) for unit in lab.finals(source, UNI)] for lab in labs)
+    for study in labs:
+        assert study.run_tasks([study.tune_and_run(source, UNI)])
+    one, two = ([study.store.outcome(job) for job in study.finals(source, UNI)] for study in labs)
     assert [run.metrics for run in one] == [run.metrics for run in two]
     assert [run.per_user.tobytes() for run in one] == [run.per_user.tobytes() for run in two]
 
 
 def test_a_unit_of_two_goals_is_run_once(tmp_path, source, monkeypatch):
     done = []
-    monkeypatch.setattr("vitalrank.paper.scheduling.perform", lambda unit, *_: done.append(unit.key) or {"value": 1.0})
-    lab = lab_in(tmp_path, source)
-    units = lab.trials(source, UNI)
-    assert achieve([Goal(units), Goal(units)], lab.store, Crew(1, "cpu", None, None))
-    assert sorted(done) == sorted(unit.key for unit in units)
+    monkeypatch.setattr("vitalrank.paper.scheduling.perform", lambda job, *_: done.append(job.key) or {"value": 1.0})
+    study = lab_in(tmp_path, source)
+    jobs = study.trials(source, UNI)
+    assert run_tasks([Task(jobs), Task(jobs)], study.store, WorkerPool(1, "cpu", None, None))
+    assert sorted(done) == sorted(job.key for job in jobs)
 
 
 def test_what_follows_is_run_as_soon_as_its_goal_is_reached(tmp_path, source, monkeypatch):
     order = []
-    monkeypatch.setattr("vitalrank.paper.scheduling.perform", lambda unit, *_: order.append(unit) or {"value": 1.0})
-    lab = lab_in(tmp_path, source)
-    first, second = lab.trials(source, UNI)
-    late = lab.trials(source, CONTENDERS["pop"])
-    goals = [Goal(late, rank=2), Goal([first], rank=1, then=lambda: [Goal([second], rank=0)])]
-    assert achieve(goals, lab.store, Crew(1, "cpu", None, None))
-    assert [unit.key for unit in order[:2]] == [first.key, second.key]
+    monkeypatch.setattr("vitalrank.paper.scheduling.perform", lambda job, *_: order.append(job) or {"value": 1.0})
+    study = lab_in(tmp_path, source)
+    first, second = study.trials(source, UNI)
+    late = study.trials(source, METHODS["pop"])
+    tasks = [Task(late, rank=2), Task([first], rank=1, then=lambda: [Task([second], rank=0)])]
+    assert run_tasks(tasks, study.store, WorkerPool(1, "cpu", None, None))
+    assert [job.key for job in order[:2]] == [first.key, second.key]
     assert len(order) == 4
 
 
 def test_a_unit_that_cannot_be_run_does_not_stop_the_others(tmp_path, source, monkeypatch):
-    lab = lab_in(tmp_path, source)
-    broken, sound = lab.trials(source, UNI)
+    study = lab_in(tmp_path, source)
+    broken, sound = study.trials(source, UNI)
 
-    def perform(unit, *_):
-        if unit is broken:
+    def perform(job, *_):
+        if job is broken:
             raise RuntimeError("no such kernel")
         return {"value": 1.0}
 
     monkeypatch.setattr("vitalrank.paper.scheduling.perform", perform)
-    crew, told = Crew(1, "cpu", None, None), []
-    assert not achieve([Goal([broken, sound])], lab.store, crew, lambda unit, result, _: told.append(result))
-    assert sound in lab.store
-    assert broken not in lab.store
+    pool, told = WorkerPool(1, "cpu", None, None), []
+    assert not run_tasks([Task([broken, sound])], study.store, pool, lambda job, result, _: told.append(result))
+    assert sound in study.store
+    assert broken not in study.store
     assert any("no such kernel" in result.get("error", "") for result in told)
     with pytest.raises(RuntimeError, match="no such kernel"):
-        achieve([Goal([broken])], lab.store, crew)
+        run_tasks([Task([broken])], study.store, pool)
 
 
 def test_when_time_is_over_nothing_is_begun_and_the_rest_is_done_later(tmp_path, source):
-    lab = lab_in(tmp_path, source)
-    units = lab.trials(source, UNI)
-    assert not achieve([Goal(units)], lab.store, Crew(1, "cpu", None, time.time() - 1))
-    assert not any(unit in lab.store for unit in units)
-    assert achieve([Goal(units)], lab.store, Crew(1, "cpu", None, time.time() + 600))
-    assert all(unit in lab.store for unit in units)
+    study = lab_in(tmp_path, source)
+    jobs = study.trials(source, UNI)
+    assert not run_tasks([Task(jobs)], study.store, WorkerPool(1, "cpu", None, time.time() - 1))
+    assert not any(job in study.store for job in jobs)
+    assert run_tasks([Task(jobs)], study.store, WorkerPool(1, "cpu", None, time.time() + 600))
+    assert all(job in study.store for job in jobs)
 
 
 def test_a_half_finished_study_can_be_shown(tmp_path, source):
-    lab = lab_in(tmp_path, source, budget_seconds=0.0)
+    study = lab_in(tmp_path, source, budget_seconds=0.0)
     for experiment in find_experiments("all"):
-        shown = experiment.collect(lab)
+        shown = experiment.collect(study)
         assert "|" in experiment.markdown(shown)
         json.dumps(shown)
 
@@ -366,23 +366,23 @@ def test_all_leaves_out_what_would_be_empty():
 
 
 def test_the_best_trials_meet_again_and_the_best_mean_wins(tmp_path, source):
-    lab = lab_in(tmp_path, source, trials=8, finalists=2, runoff_seeds=2)
+    study = lab_in(tmp_path, source, trials=8, finalists=2, runoff_seeds=2)
     values = {}
 
-    def give(units, value_of):
-        for unit in units:
-            values[unit.key] = value_of(unit)
-            lab.store.write(unit, {"value": values[unit.key]})
+    def give(jobs, value_of):
+        for job in jobs:
+            values[job.key] = value_of(job)
+            study.store.write(job, {"value": values[job.key]})
 
-    hunt = lab.hunt(source, UNI)
-    give(hunt.units, lambda unit: unit.settings.training["reg"])  # the first round, then those that it leads to
-    give([unit for unit in hunt.units if unit.key not in values], lambda unit: unit.settings.training["reg"])
-    give([unit for unit in hunt.units if unit.key not in values], lambda unit: unit.settings.training["reg"])
-    again = [unit for unit in hunt.units if unit.kind == "runoff"]
-    tried = sorted((unit.settings.training["reg"] for unit in hunt.trials), reverse=True)
-    assert lab.best(source, UNI) is None
-    assert sorted({unit.settings.training["reg"] for unit in again}, reverse=True) == tried[:2]
-    assert [unit.seed for unit in again] == [0, 1, 0, 1]
+    search = study.search(source, UNI)
+    give(search.jobs, lambda job: job.settings.training["reg"])  # the first round, then those that it leads to
+    give([job for job in search.jobs if job.key not in values], lambda job: job.settings.training["reg"])
+    give([job for job in search.jobs if job.key not in values], lambda job: job.settings.training["reg"])
+    again = [job for job in search.jobs if job.kind == "runoff"]
+    tried = sorted((job.settings.training["reg"] for job in search.trials), reverse=True)
+    assert study.best(source, UNI) is None
+    assert sorted({job.settings.training["reg"] for job in again}, reverse=True) == tried[:2]
+    assert [job.seed for job in again] == [0, 1, 0, 1]
     lucky = tried[0]
-    give(again, lambda unit: 0.5 - 0.1 * unit.seed if unit.settings.training["reg"] == lucky else 0.48)
-    assert lab.best(source, UNI).training["reg"] == tried[1]
+    give(again, lambda job: 0.5 - 0.1 * job.seed if job.settings.training["reg"] == lucky else 0.48)
+    assert study.best(source, UNI).training["reg"] == tried[1]

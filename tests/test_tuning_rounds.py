@@ -7,37 +7,37 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.methods import METHODS
 from vitalrank.tuning.points import spread_points
 from vitalrank.tuning.rounds import Rounds, SearchState, TrialResult
 from vitalrank.tuning.spaces import Choice, Range
 
 
 @pytest.mark.parametrize("trials", [8, 60, 100])
-@pytest.mark.parametrize("name", CONTENDERS)
+@pytest.mark.parametrize("name", METHODS)
 def test_settings_lie_in_the_space_and_make_a_sampler(name, trials):
-    contender = CONTENDERS[name]
-    search = contender.rounds(trials)
+    method = METHODS[name]
+    search = method.rounds(trials)
     points = []
     for number in range(len(search)):
         points += search.points(number, [(point, float(turn)) for turn, point in enumerate(points)])
     assert len(points) == trials
     for point in points:
         flat = search.values(point)
-        settings = contender.plan.settings(flat)
-        assert flat.keys() == contender.space.keys()
+        settings = method.plan.settings(flat)
+        assert flat.keys() == method.space.keys()
         for key, value in flat.items():
-            dimension = contender.space[key]
+            dimension = method.space[key]
             if isinstance(dimension, Choice):
                 assert value in dimension.values
             else:
                 assert 0.99 * dimension.low <= value <= 1.01 * dimension.high
-        if contender.sampler is not None:
-            replace(contender.sampler, **settings.sampler)
+        if method.sampler is not None:
+            replace(method.sampler, **settings.sampler)
 
 
 def test_later_rounds_look_nearer_to_the_best():
-    search = CONTENDERS["vins"].rounds(40)
+    search = METHODS["vins"].rounds(40)
     best = np.array([0.9, 0.5, 0.1, 0.5, 0.3, 0.7])
     tried = [(1.0 - best, 0.1), (best, 0.2)]
     for number, share in ((0, 1.0), (1, 0.5), (2, 0.25)):
@@ -53,7 +53,7 @@ def test_later_rounds_look_nearer_to_the_best():
 
 def test_the_last_rounds_breed_from_the_best_few():
     """Children of eight good trials on a line lie near that line; none of a hundred poor ones has a part in them."""
-    search = CONTENDERS["vins"].rounds(90)
+    search = METHODS["vins"].rounds(90)
     assert len(search) == 5
     words = {name: place for place, name in enumerate(("reg", "lr", "margin", "kappa", "beta", "weight"))}
     ways = np.linspace(0.3, 0.5, 8)
@@ -70,7 +70,7 @@ def test_the_last_rounds_breed_from_the_best_few():
 
 
 def test_half_of_many_trials_ask_again_what_the_first_half_took_from_its_best():
-    search, half = CONTENDERS["vins"].rounds(128), CONTENDERS["vins"].rounds(64)
+    search, half = METHODS["vins"].rounds(128), METHODS["vins"].rounds(64)
     assert len(search) == len(half) + 3
     best = np.array([0.41, 0.61, 0.51, 0.31, 0.71, 0.91])
     tried = [(1.0 - best, 0.1), (best, 0.2)]
@@ -87,7 +87,7 @@ def test_half_of_many_trials_ask_again_what_the_first_half_took_from_its_best():
         assert moved.min() < 0.1
         assert moved.max() > 0.9
     assert (points[:, :2] == best[:2]).all()  # what all share is left to the rounds that breed
-    alone = np.array(CONTENDERS["uni"].rounds(128).points(len(half), [(best[:2], 0.2)]))
+    alone = np.array(METHODS["uni"].rounds(128).points(len(half), [(best[:2], 0.2)]))
     assert (alone != best[:2]).any(axis=0).all()  # who has nothing of its own moves that
 
 
@@ -102,17 +102,17 @@ def test_points_are_spread_evenly(dimensions):
 
 def test_every_sampler_tries_the_same_steps():
     """The same pairs of learning rate and L2, in the same order, before the searches go their own ways."""
-    names = [name for name, one in CONTENDERS.items() if {"lr", "reg"} <= one.space.keys() and one.model == "mf"]
-    searches = {name: CONTENDERS[name].rounds(10) for name in names}
+    names = [name for name, one in METHODS.items() if {"lr", "reg"} <= one.space.keys() and one.model == "mf"]
+    searches = {name: METHODS[name].rounds(10) for name in names}
     tried = {name: [one.values(point) for point in one.points(0)] for name, one in searches.items()}
     for name in names:
         assert [found["lr"] for found in tried[name]] == [found["lr"] for found in tried["uni"]]
-        if CONTENDERS[name].space["reg"] == CONTENDERS["uni"].space["reg"]:
+        if METHODS[name].space["reg"] == METHODS["uni"].space["reg"]:
             assert [found["reg"] for found in tried[name]] == [found["reg"] for found in tried["uni"]]
 
 
 def test_the_searchers_share_all_but_beta():
-    ours, theirs = CONTENDERS["vins"].space, CONTENDERS["lfm-w"].space
+    ours, theirs = METHODS["vins"].space, METHODS["lfm-w"].space
     assert {name: ours[name] for name in ("margin", "kappa", "weight", "lr", "reg")} == dict(theirs)
     assert ours.keys() - theirs.keys() == {"beta"}
 

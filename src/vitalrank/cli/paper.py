@@ -13,7 +13,7 @@ import typer
 from vitalrank.cli import options
 
 if TYPE_CHECKING:
-    from vitalrank.paper.units import Result, Unit
+    from vitalrank.paper.jobs import Result, StudyJob
 
 
 def paper(
@@ -63,16 +63,16 @@ def paper(
 ) -> None:
     """Reproduce a table or figure of the paper, or all, on these logs.
 
-    Every contender is tuned with the same number of trials, then run with several seeds. The same command again goes
+    Every method is tuned with the same number of trials, then run with several seeds. The same command again goes
     on where it was stopped.
     """
     from vitalrank.cli.choices import print_json
     from vitalrank.paper.known import known_for
-    from vitalrank.paper.lab import Lab
     from vitalrank.paper.logs import Source
     from vitalrank.paper.registry import find_experiments
     from vitalrank.paper.running import run_paper
     from vitalrank.paper.store import Store
+    from vitalrank.paper.study import Study
 
     given = {
         "seeds": seeds, "trials": trials, "epochs": epochs, "patience": patience, "valid_every": valid_every,
@@ -80,18 +80,18 @@ def paper(
         "run_seconds": run_seconds, "device": device,
     }  # fmt: skip
     _refuse_more(ctx.args)
-    names = _contenders(contenders)
+    names = _methods(contenders)
     experiments = find_experiments(name, names if earlier is None else None)  # an earlier study may have who lacks
     sources = [replace(Source.of(path, min_user, min_item), path=str(_file(path))) for path in data]
-    study = _study(quick, {key: value for key, value in given.items() if value is not None}, settings or [])
+    study_settings = _study(quick, {key: value for key, value in given.items() if value is not None}, settings or [])
     known = {} if tuned is None else known_for(tuned, [source.name for source in sources], names)
-    with _follower(quiet=json) as tell:
-        lab = Lab(sources, study, Store(work or out / "units"), names, tell, known)
+    with _follower(quiet=json) as callback:
+        study = Study(sources, study_settings, Store(work or out / "units"), names, callback, known)
         chosen = {
             "min_user": min_user, "min_item": min_item, "contenders": contenders, "tuned": tuned, "earlier": earlier,
         }  # fmt: skip
-        command = _command(name, data, chosen, quick, study)
-        files, is_finished = run_paper(experiments, lab, out, command, earlier)
+        command = _command(name, data, chosen, quick, study_settings)
+        files, is_finished = run_paper(experiments, study, out, command, earlier)
     if json:
         print_json({"out": str(out), "files": [path.name for path in files], "finished": is_finished})
     else:
@@ -140,34 +140,36 @@ def _study(quick: bool, given: dict[str, Any], written: list[str]) -> Any:
         return replace(whole, **changes)
 
     changed.__signature__ = signature(StudySettings)  # type: ignore[attr-defined]
-    study = make(changed, "a study", written)
-    measured = None if study.measured_on is None else resolve(study.measured_on)
-    return replace(study, device=resolve(study.device), measured_on=measured)
+    study_settings = make(changed, "a study", written)
+    measured = None if study_settings.measured_on is None else resolve(study_settings.measured_on)
+    return replace(study_settings, device=resolve(study_settings.device), measured_on=measured)
 
 
-def _contenders(names: str | None) -> tuple[str, ...]:
+def _methods(names: str | None) -> tuple[str, ...]:
     from vitalrank.errors import SettingError
-    from vitalrank.paper.contenders import CONTENDERS
+    from vitalrank.paper.methods import METHODS
 
     if names is None:
-        return tuple(CONTENDERS)
+        return tuple(METHODS)
     chosen = tuple(name.strip() for name in names.split(",") if name.strip())
     if not chosen:
-        raise SettingError(f"--contenders {names!r}: no name in it; choose from {', '.join(CONTENDERS)}.")
+        raise SettingError(f"--contenders {names!r}: no name in it; choose from {', '.join(METHODS)}.")
     for name in chosen:
-        if name not in CONTENDERS:
-            raise SettingError(f"unknown contender {name!r}; choose from {', '.join(CONTENDERS)}.")
+        if name not in METHODS:
+            raise SettingError(f"unknown contender {name!r}; choose from {', '.join(METHODS)}.")
     return chosen
 
 
-def _command(name: str, data: list[Path], chosen: dict[str, Any], quick: bool, study: Any) -> str:
+def _command(name: str, data: list[Path], chosen: dict[str, Any], quick: bool, study_settings: Any) -> str:
     """What repeats the study, without places on this machine or its size."""
     from dataclasses import asdict
 
     from vitalrank.paper.settings import MACHINE, StudySettings
 
     usual = asdict(StudySettings.quick() if quick else StudySettings())
-    changed = {key: value for key, value in asdict(study).items() if key not in MACHINE and value != usual[key]}
+    changed = {
+        key: value for key, value in asdict(study_settings).items() if key not in MACHINE and value != usual[key]
+    }
     parts = [f"vitalrank paper {name}", *(f"--data {path.name}" for path in data), *(["--quick"] if quick else [])]
     given = {key: getattr(value, "name", value) for key, value in chosen.items() if value is not None}
     return " ".join([*parts, *(_written(key, value) for key, value in {**given, **changed}.items())])
@@ -181,7 +183,7 @@ def _written(key: str, value: Any) -> str:
 
 
 @contextmanager
-def _follower(quiet: bool) -> Iterator[Callable[[Unit, Result, int], None] | None]:
+def _follower(quiet: bool) -> Iterator[Callable[[StudyJob, Result, int], None] | None]:
     """A line on stderr for each finished run."""
     if quiet:
         yield None
@@ -190,13 +192,13 @@ def _follower(quiet: bool) -> Iterator[Callable[[Unit, Result, int], None] | Non
 
     console = Console(stderr=True)
 
-    def tell(unit: Unit, result: Result, waiting: int) -> None:
+    def callback(job: StudyJob, result: Result, waiting: int) -> None:
         value = result.get("value")
         told = result.get("error") or ("" if value is None else f"{value:.4f} on valid")
-        name = f"{unit.source.name}, {unit.contender.label}, {unit.kind}, seed {unit.seed}"
+        name = f"{job.source.name}, {job.method.label}, {job.kind}, seed {job.seed}"
         console.print(f"{name}: {told} ({waiting} waiting)", highlight=False, soft_wrap=True)
 
-    yield tell
+    yield callback
 
 
 def add_to(app: typer.Typer) -> None:

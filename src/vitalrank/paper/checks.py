@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitalrank.comparing.tables import p_text
-from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.markdown import percent
+from vitalrank.paper.methods import METHODS
 
 Results = Mapping[str, Data]
 SIGNIFICANT = 0.05
@@ -39,7 +39,7 @@ def _is_above(value: Data, bar: float) -> bool:
 
 def _samplers(found: Data, order: str = "order") -> list[str]:
     """The paper's samplers, the best first; Item-KNN is none."""
-    return [name for name in found[order] if not CONTENDERS[name].beyond and name != _KNN]
+    return [name for name in found[order] if not METHODS[name].beyond and name != _KNN]
 
 
 def _knn_above(found: Data, than: str, order: str = "order", counted: str = "") -> str:
@@ -49,7 +49,7 @@ def _knn_above(found: Data, than: str, order: str = "order", counted: str = "") 
         return ""
     row = found["rows"][_KNN]
     value = row["metrics"]["ndcg@10"] if order == "order" else row["valid"]
-    said = f"{CONTENDERS[_KNN].label}, no sampler, is above {CONTENDERS[than].label} with {value['mean']:.4f}"
+    said = f"{METHODS[_KNN].label}, no sampler, is above {METHODS[than].label} with {value['mean']:.4f}"
     return f" ({said}{counted})"
 
 
@@ -115,7 +115,7 @@ def error_of_high_ranks(results: Results) -> Iterator[Finding]:
 
 def calmer(results: Results) -> Iterator[Finding]:
     for log, found in _logs(results, "figure5"):
-        others = [name for name in found if name not in ("uni",) and not CONTENDERS[name].beyond]
+        others = [name for name in found if name not in ("uni",) and not METHODS[name].beyond]
         if "uni" in found and others:
             uni = found["uni"]
             calm = [found[n]["max"][-1] <= uni["max"][-1] and found[n]["min"][-1] >= uni["min"][-1] for n in others]
@@ -134,10 +134,10 @@ def ours_inside(results: Results) -> Iterator[Finding]:
 
 def smallest_is_larger(results: Results) -> Iterator[Finding]:
     for log, found in _logs(results, "figure6"):
-        others = [name for name in found if name not in ("vins", "pop") and not CONTENDERS[name].beyond]
+        others = [name for name in found if name not in ("vins", "pop") and not METHODS[name].beyond]
         if "vins" in found and others:
             above = [name for name in others if found[name]["min"][-1] > found["vins"]["min"][-1]]
-            said = "none is above" if not above else "above it: " + ", ".join(CONTENDERS[name].label for name in above)
+            said = "none is above" if not above else "above it: " + ", ".join(METHODS[name].label for name in above)
             yield Finding(log, not above, said)
 
 
@@ -158,7 +158,7 @@ def top_two(results: Results) -> Iterator[Finding]:
     for log, found in _logs(results, "table2"):
         order = _samplers(found)
         if {"lfm-w", "vins"} <= set(order):
-            said = ", ".join(CONTENDERS[name].label for name in order[:3])
+            said = ", ".join(METHODS[name].label for name in order[:3])
             knn = _knn_above(found, max("lfm-w", "vins", key=order.index))
             held = set(order[:2]) == {"lfm-w", "vins"}
             yield Finding(log, held, f"first three: {said}{knn}", held and not knn)
@@ -173,7 +173,7 @@ def against(other: str) -> Callable[[Results], Iterator[Finding]]:
             gain = found["ours_against"].get(name)
             if gain is not None:
                 value = gain["relative"]["ndcg@10"]
-                said = f"{percent(value)} over {CONTENDERS[name].label}, p {p_text(gain['p'])}"
+                said = f"{percent(value)} over {METHODS[name].label}, p {p_text(gain['p'])}"
                 yield Finding(log, value > 0 and gain["p"] < SIGNIFICANT, said)
 
     return check
@@ -203,7 +203,7 @@ def first_of_all(results: Results) -> Iterator[Finding]:
 def _place(ranked: Sequence[str]) -> tuple[int, str]:
     """VINS's, as a number and in words."""
     place = ranked.index("vins") + 1
-    return place, f"place {place} of {len(ranked)}, first {CONTENDERS[ranked[0]].label}"
+    return place, f"place {place} of {len(ranked)}, first {METHODS[ranked[0]].label}"
 
 
 def training_time(most: float) -> Callable[[Results], Iterator[Finding]]:

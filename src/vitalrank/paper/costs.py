@@ -8,49 +8,49 @@ from typing import Any
 import numpy as np
 
 from vitalrank.comparing.outcomes import Outcome
-from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS, Contender
 from vitalrank.paper.experiment import Data, mean_and_spread
-from vitalrank.paper.lab import Lab
+from vitalrank.paper.jobs import Result, StudyJob
 from vitalrank.paper.logs import Source
+from vitalrank.paper.methods import METHODS, MODEL_LABELS, Method
 from vitalrank.paper.quality import SEARCHERS
-from vitalrank.paper.scheduling import Goal
-from vitalrank.paper.units import Result, Unit
+from vitalrank.paper.scheduling import Task
+from vitalrank.paper.study import Study
 
 BUFFERS = (8, 16, 32, 64, 128, 1024)
 MODELS = tuple(MODEL_LABELS)
 MODEL_SAMPLERS = ("uni", "dns", "lfm-w", "vins")
-TIMED = tuple(name for name, contender in CONTENDERS.items() if contender.sampler is not None)
+TIMED = tuple(name for name, method in METHODS.items() if method.sampler is not None)
 TIMED_SEED = 0
 
 
 # ------------------------------------------------------------------------------------------------- Table 4
 
 
-def timed_goals(lab: Lab) -> list[Goal]:
+def timed_tasks(study: Study) -> list[Task]:
     """Time the samplers whose settings are known."""
-    pairs = [pair for source in lab.sources for pair in _timed_units(lab, source)]
-    return [Goal([unit], contender.rank) for contender, unit in pairs]
+    pairs = [pair for source in study.sources for pair in _timed_units(study, source)]
+    return [Task([job], method.rank) for method, job in pairs]
 
 
-def _timed_units(lab: Lab, source: Source) -> Iterator[tuple[Contender, Unit]]:
-    for name in lab.among(TIMED):
-        unit = lab.varied("timed", source, CONTENDERS[name], TIMED_SEED)
-        if unit is not None:
-            yield CONTENDERS[name], unit
+def _timed_units(study: Study, source: Source) -> Iterator[tuple[Method, StudyJob]]:
+    for name in study.among(TIMED):
+        job = study.varied("timed", source, METHODS[name], TIMED_SEED)
+        if job is not None:
+            yield METHODS[name], job
 
 
-def seconds_per_epoch(lab: Lab, source: Source) -> Data:
+def seconds_per_epoch(study: Study, source: Source) -> Data:
     """Table 4: seconds of an epoch, and how many times Uniform's they are."""
     rows: Data = {}
-    for contender, unit in _timed_units(lab, source):
-        result = lab.store.read(unit) or {}
+    for method, job in _timed_units(study, source):
+        result = study.store.read(job) or {}
         told = result.get("seconds") or []
         if told:
             # The first epoch also warms caches.
             seconds = float(np.mean(told[1:] or told))
-            rows[contender.name] = {
-                "label": contender.label, "beyond": contender.beyond, "seconds": seconds,
-                "workers": result.get("workers", lab.settings.timed_workers),
+            rows[method.name] = {
+                "label": method.label, "beyond": method.beyond, "seconds": seconds,
+                "workers": result.get("workers", study.settings.timed_workers),
             }  # fmt: skip
     base = rows.get("uni")
     for row in rows.values():
@@ -58,9 +58,9 @@ def seconds_per_epoch(lab: Lab, source: Source) -> Data:
     return rows
 
 
-def how_timed(lab: Lab) -> Data:
+def how_timed(study: Study) -> Data:
     """Runs side by side, as they are now, and the epochs of each."""
-    return {"workers": lab.settings.timed_workers, "epochs": lab.settings.timed_epochs}
+    return {"workers": study.settings.timed_workers, "epochs": study.settings.timed_epochs}
 
 
 def _beside(results: Sequence[Result]) -> Data:
@@ -77,33 +77,33 @@ def _seconds_of_epochs(runs: Sequence[Outcome]) -> Data | None:
 # ------------------------------------------------------------------------------------------------- Table 5
 
 
-def buffer_goals(lab: Lab) -> list[Goal]:
+def buffer_tasks(study: Study) -> list[Task]:
     """LFM-W and VINS with every buffer size."""
 
-    def goal(source: Source, contender: Contender) -> Goal:
-        return lab.after_tuning(
-            source, contender, lambda: [unit for size in BUFFERS for unit in _sized(lab, source, contender, size)]
+    def task(source: Source, method: Method) -> Task:
+        return study.after_tuning(
+            source, method, lambda: [job for size in BUFFERS for job in _sized(study, source, method, size)]
         )
 
-    return [goal(source, CONTENDERS[name]) for source in lab.sources for name in lab.among(SEARCHERS)]
+    return [task(source, METHODS[name]) for source in study.sources for name in study.among(SEARCHERS)]
 
 
-def _sized(lab: Lab, source: Source, contender: Contender, size: int) -> list[Unit]:
-    seeds = range(min(lab.settings.buffer_seeds, lab.settings.seeds))
-    kind = "sized" if lab.settings.measured_on else "final"  # the tuned size is a run of Table 2, unless apart from it
-    units = [lab.varied(kind, source, contender, seed, kappa=size) for seed in seeds]
-    return [unit for unit in units if unit is not None]
+def _sized(study: Study, source: Source, method: Method, size: int) -> list[StudyJob]:
+    seeds = range(min(study.settings.buffer_seeds, study.settings.seeds))
+    kind = "sized" if study.settings.measured_on else "final"  # the tuned size is one of Table 2's
+    jobs = [study.varied(kind, source, method, seed, kappa=size) for seed in seeds]
+    return [job for job in jobs if job is not None]
 
 
-def by_buffer(lab: Lab, source: Source) -> Data:
+def by_buffer(study: Study, source: Source) -> Data:
     """Table 5: F1 and NDCG of LFM-W and VINS by the size of the buffer."""
-    return {name: _by_size(lab, source, CONTENDERS[name]) for name in lab.among(SEARCHERS)}
+    return {name: _by_size(study, source, METHODS[name]) for name in study.among(SEARCHERS)}
 
 
-def _by_size(lab: Lab, source: Source, contender: Contender) -> Data:
+def _by_size(study: Study, source: Source, method: Method) -> Data:
     found: Data = {}
     for size in BUFFERS:
-        outcomes = map(lab.store.outcome, _sized(lab, source, contender, size))
+        outcomes = map(study.store.outcome, _sized(study, source, method, size))
         runs = [run for run in outcomes if run is not None]
         if runs:
             tries = mean_and_spread([run.tries for run in runs if run.tries is not None])
@@ -115,7 +115,7 @@ def _quality(runs: Sequence[Outcome]) -> Data:
     return {name: mean_and_spread([run.metrics[name] for run in runs]) for name in ("f1@10", "ndcg@10")}
 
 
-def buffer_sizes(lab: Lab) -> Data:
+def buffer_sizes(study: Study) -> Data:
     """The columns of Table 5."""
     return {"sizes": list(BUFFERS)}
 
@@ -123,27 +123,27 @@ def buffer_sizes(lab: Lab) -> Data:
 # ------------------------------------------------------------------------------------------------- Figures 7 to 9
 
 
-def _with_models(lab: Lab) -> Iterator[tuple[str, str, Contender]]:
+def _with_models(study: Study) -> Iterator[tuple[str, str, Method]]:
     for model in MODELS:
-        for name in lab.among(MODEL_SAMPLERS):
-            contender = CONTENDERS[name]
-            yield model, name, contender if model == "mf" else contender.with_model(model)
+        for name in study.among(MODEL_SAMPLERS):
+            method = METHODS[name]
+            yield model, name, method if model == "mf" else method.with_model(model)
 
 
-def model_goals(lab: Lab) -> list[Goal]:
+def model_tasks(study: Study) -> list[Task]:
     """Tune and run every model with a few samplers."""
-    return [lab.study(source, contender) for source in lab.sources for _, _, contender in _with_models(lab)]
+    return [study.tune_and_run(source, method) for source in study.sources for _, _, method in _with_models(study)]
 
 
-def by_model(lab: Lab, source: Source) -> Data:
+def by_model(study: Study, source: Source) -> Data:
     """Figures 7 to 9: seconds of an epoch, F1 and NDCG by model and sampler."""
     found: Data = {model: {} for model in MODELS}
-    for model, name, contender in _with_models(lab):
-        runs = lab.outcomes(source, contender)
-        results = [lab.store.read(unit) or {} for unit in lab.finals(source, contender)]
+    for model, name, method in _with_models(study):
+        runs = study.outcomes(source, method)
+        results = [study.store.read(job) or {} for job in study.finals(source, method)]
         if runs:
             found[model][name] = {
-                "label": contender.label,
+                "label": method.label,
                 "seconds": _seconds_of_epochs(runs),
                 "training_seconds": mean_and_spread([run.seconds for run in runs]),
                 **_quality(runs),
@@ -172,37 +172,37 @@ SAMPLER_CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
 REG_FACTORS = (0.5, 2.0)
 
 
-def _variations(lab: Lab, source: Source) -> Iterator[tuple[str, list[Unit]]]:
-    """Names and units: the tuned VINS as it is, then with one thing changed."""
-    ours, best = CONTENDERS["vins"], lab.best(source, CONTENDERS["vins"])
+def _variations(study: Study, source: Source) -> Iterator[tuple[str, list[StudyJob]]]:
+    """Names and jobs: the tuned VINS as it is, then with one thing changed."""
+    ours, best = METHODS["vins"], study.best(source, METHODS["vins"])
     if best is None:
         return
     reg = float(best.training["reg"])
-    first = lab.settings.runoff_seeds  # with those before, the tuned settings won: they were lucky for them
-    seeds = range(first, first + lab.settings.variation_seeds)
+    first = study.settings.runoff_seeds  # with those before, the tuned settings won: they were lucky for them
+    seeds = range(first, first + study.settings.variation_seeds)
     changes = [("as tuned", "sampler", {}), *((name, "sampler", change) for name, change in SAMPLER_CHANGES)]
     changes += [(f"reg times {factor:g}", "training", {"reg": float(f"{reg * factor:.3g}")}) for factor in REG_FACTORS]
     for name, part, change in changes:
-        units = [lab.varied("runoff", source, ours, seed, part, **change) for seed in seeds]
-        yield name, [unit for unit in units if unit is not None]
+        jobs = [study.varied("runoff", source, ours, seed, part, **change) for seed in seeds]
+        yield name, [job for job in jobs if job is not None]
 
 
-def variation_goals(lab: Lab) -> list[Goal]:
+def variation_tasks(study: Study) -> list[Task]:
     """VINS with one setting changed at a time."""
 
-    def goal(source: Source) -> Goal:
-        return lab.after_tuning(
-            source, CONTENDERS["vins"], lambda: [unit for _, units in _variations(lab, source) for unit in units], 3
+    def task(source: Source) -> Task:
+        return study.after_tuning(
+            source, METHODS["vins"], lambda: [job for _, jobs in _variations(study, source) for job in jobs], 3
         )
 
-    return [goal(source) for source in lab.sources if lab.among(("vins",))]
+    return [task(source) for source in study.sources if study.among(("vins",))]
 
 
-def by_variation(lab: Lab, source: Source) -> Data:
+def by_variation(study: Study, source: Source) -> Data:
     """NDCG@10 on valid of VINS with one setting changed."""
     rows: Data = {}
-    for name, units in _variations(lab, source):
-        results = [lab.store.read(unit) for unit in units]
+    for name, jobs in _variations(study, source):
+        results = [study.store.read(job) for job in jobs]
         values = [result["value"] for result in results if result is not None and result["value"] is not None]
         if values:
             rows[name] = mean_and_spread(values)

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS
 from vitalrank.paper.experiment import Data
+from vitalrank.paper.methods import METHODS, MODEL_LABELS
 from vitalrank.paper.quality import standings
 
 MARK = "‡"
-_HOLDERS = ("rows", *MODEL_LABELS)  # what may lie between a log and its contenders
+_HOLDERS = ("rows", *MODEL_LABELS)  # what may lie between a log and its methods
 
 
 def fill_in(data: Data, past: Data) -> Data:
-    """The data of an experiment, with the contenders it lacks taken from an earlier study's data of it.
+    """The data of an experiment, with the methods it lacks taken from an earlier study's data of it.
 
     Each of them says which command made it and has its place in the order, but VINS is compared with those of this
     study alone: the runs it came of may be gone.
@@ -38,11 +38,11 @@ def fill_in(data: Data, past: Data) -> Data:
 
 def _fill(found: Data, past: Data, command: str) -> None:
     for name, was in past.items():
-        if name in CONTENDERS and _is_missing(found.get(name)) and _is_row(was):
+        if name in METHODS and _is_missing(found.get(name)) and _is_row(was):
             found[name] = {**was, "earlier": was.get("earlier", command)}
         elif name in _HOLDERS:
             _fill(found.setdefault(name, {}), was, command)
-    ordered = [name for name in CONTENDERS if name in found]
+    ordered = [name for name in METHODS if name in found]
     for name in ordered:  # as if all had been run now
         found[name] = found.pop(name)
 
@@ -62,7 +62,7 @@ def mark_of(row: Data) -> str:
 
 
 def label_of(row: Data) -> str:
-    """A contender's name, marked if its figures are of an earlier study."""
+    """A method's name, marked if its figures are of an earlier study."""
     return f"{row['label']}{mark_of(row)}"
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitalrank.paper.lab import Lab
 from vitalrank.paper.logs import Source
-from vitalrank.paper.scheduling import Goal
+from vitalrank.paper.scheduling import Task
+from vitalrank.paper.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 Data = dict[str, Any]  # plain values that JSON can hold
 
 
-def nothing(lab: Lab) -> list[Goal]:
+def nothing(study: Study) -> list[Task]:
     """No training is needed."""
     return []
 
 
-def nothing_shared(lab: Lab) -> Data:
+def nothing_shared(study: Study) -> Data:
     """Every log has data of its own alone."""
     return {}
 
@@ -34,22 +34,22 @@ class Experiment:
 
     ``plan`` names the runs it rests on, ``timed`` those that must run with little beside them; ``of_log`` makes the
     data of what is finished on a log, ``shared`` what holds for all logs; ``markdown`` and ``draw`` show the data.
-    ``needs`` names those contenders without any of which there is nothing to show.
+    ``needs`` names those methods without any of which there is nothing to show.
     """
 
     name: str
     title: str
-    of_log: Callable[[Lab, Source], Data]
+    of_log: Callable[[Study, Source], Data]
     markdown: Callable[[Data], str]
     draw: Callable[[Data], Figure] | None = None
-    plan: Callable[[Lab], list[Goal]] = nothing
-    timed: Callable[[Lab], list[Goal]] = nothing
-    shared: Callable[[Lab], Data] = nothing_shared
-    needs: Sequence[str] = ()  # contenders, one of which must take part
+    plan: Callable[[Study], list[Task]] = nothing
+    timed: Callable[[Study], list[Task]] = nothing
+    shared: Callable[[Study], Data] = nothing_shared
+    needs: Sequence[str] = ()  # methods, one of which must take part
 
-    def collect(self, lab: Lab) -> Data:
+    def collect(self, study: Study) -> Data:
         """The data of every log."""
-        return {"logs": {source.name: self.of_log(lab, source) for source in lab.sources}, **self.shared(lab)}
+        return {"logs": {source.name: self.of_log(study, source) for source in study.sources}, **self.shared(study)}
 
 
 def mean_and_spread(values: Sequence[float]) -> Data | None:

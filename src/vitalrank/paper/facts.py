@@ -6,8 +6,8 @@ import numpy as np
 
 from vitalrank.analysis import imbalance, rank_bias, rank_bias_simulated
 from vitalrank.paper.experiment import Data
-from vitalrank.paper.lab import Lab
 from vitalrank.paper.logs import Source, filtered
+from vitalrank.paper.study import Study
 from vitalrank.samplers.proposals import degree_weights
 
 BETAS = tuple(round(0.1 * step, 1) for step in range(11))
@@ -16,7 +16,7 @@ _RANKS = 25
 _ROUNDS = 20_000
 
 
-def statistics(lab: Lab, source: Source) -> Data:
+def statistics(study: Study, source: Source) -> Data:
     """Table 1: size and sparsity of each log."""
     found = filtered(source).statistics
     return {
@@ -31,7 +31,7 @@ def statistics(lab: Lab, source: Source) -> Data:
     }
 
 
-def imbalance_by_beta(lab: Lab, source: Source) -> Data:
+def imbalance_by_beta(study: Study, source: Source) -> Data:
     """Figure 2: largest and smallest imbalance value of static sampling, and whether degree orders the values."""
     log = filtered(source)
     values = [imbalance(log, beta) for beta in BETAS]
@@ -56,7 +56,7 @@ def share_in_order(degree: np.ndarray, values: np.ndarray) -> float:
     return float(np.mean(steps > 0)) if len(steps) else 1.0
 
 
-def bias_by_rank(lab: Lab, source: Source) -> Data:
+def bias_by_rank(study: Study, source: Source) -> Data:
     """Figure 4: the bias of the rank guessed from one search, by the formula and by trial."""
     Z = float(degree_weights(filtered(source), BIAS_BETA).sum(dtype=np.float64))
     ranks = np.unique(np.geomspace(1.0, Z, _RANKS).round(3).clip(1.0, Z))

@@ -8,9 +8,9 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS
 from vitalrank.paper.earlier import label_of, mark_of
 from vitalrank.paper.experiment import Data
+from vitalrank.paper.methods import METHODS, MODEL_LABELS
 
 _WIDE, _HIGH = 4.2, 2.6  # inches of a panel
 _COLUMNS = 2  # of panels
@@ -22,13 +22,13 @@ _BASELINE, _BEYOND = "#9aa5b1", "#ccd3da"  # bars
 
 
 def _colour(name: str) -> str:
-    """The same for a contender in every figure."""
-    others = [other for other in CONTENDERS if other not in _KNOWN]
+    """The same for a method in every figure."""
+    others = [other for other in METHODS if other not in _KNOWN]
     return _KNOWN[name] if name in _KNOWN else _OTHERS[others.index(name) % len(_OTHERS)]
 
 
 def _bar_colour(name: str) -> str:
-    return _OURS if name == "vins" else _BEYOND if CONTENDERS[name].beyond else _BASELINE
+    return _OURS if name == "vins" else _BEYOND if METHODS[name].beyond else _BASELINE
 
 
 def _log_axis(axis: Any) -> None:
@@ -104,7 +104,7 @@ def bias_by_rank(data: Data) -> Figure:
 
 def pictures(data: Data) -> Figure:
     """Figure 3: Uniform and VINS side by side for each log."""
-    shown = [(f"{log}: {CONTENDERS[name].label}", found[name]) for log, found in data["logs"].items() for name in found]
+    shown = [(f"{log}: {METHODS[name].label}", found[name]) for log, found in data["logs"].items() for name in found]
     figure, axes = _panels([title for title, _ in shown])
     for axis, (_, found) in zip(axes, shown, strict=True):
         for band, (label, colour) in _CLASSES.items():
@@ -129,7 +129,7 @@ def smallest_imbalance(data: Data) -> Figure:
 def _imbalance(data: Data, side: str, label: str) -> Figure:
     def panel(axis: Any, log: Data) -> None:
         for name, found in log.items():
-            wide, style = (2.0, "-") if name in ("vins", "uni") else (1.0, "--" if CONTENDERS[name].beyond else "-")
+            wide, style = (2.0, "-") if name in ("vins", "uni") else (1.0, "--" if METHODS[name].beyond else "-")
             axis.plot(found["epoch"], found[side], style, color=_colour(name), label=label_of(found), linewidth=wide)
         axis.set_yscale("log")
         _log_axis(axis.yaxis)
@@ -161,7 +161,7 @@ def tries_by_epoch(data: Data) -> Figure:
     def panel(axis: Any, log: Data) -> None:
         for name, found in log.items():
             means = [cell["mean"] for cell in found.values()]
-            axis.plot([int(epoch) for epoch in found], means, "o-", color=_colour(name), label=CONTENDERS[name].label)
+            axis.plot([int(epoch) for epoch in found], means, "o-", color=_colour(name), label=METHODS[name].label)
         axis.set_xlabel("epoch", fontsize=8)
         axis.set_ylabel("tries", fontsize=8)
 
@@ -191,7 +191,7 @@ def by_buffer(data: Data) -> Figure:
             means = [cell["ndcg@10"]["mean"] for cell in found.values()]
             spread = [cell["ndcg@10"]["sd"] or 0.0 for cell in found.values()]
             sizes = [int(size) for size in found]
-            axis.errorbar(sizes, means, spread, fmt="o-", color=_colour(name), label=CONTENDERS[name].label, capsize=2)
+            axis.errorbar(sizes, means, spread, fmt="o-", color=_colour(name), label=METHODS[name].label, capsize=2)
         axis.set_xscale("log", base=2)
         axis.set_xlabel("buffer size kappa", fontsize=8)
         axis.set_ylabel("NDCG@10", fontsize=8)
@@ -223,7 +223,7 @@ def _by_model(data: Data, quantity: str, label: str, log_scale: bool = False) ->
             there = [(x, log[model][name][quantity]) for x, model in enumerate(models) if name in log[model]]
             axis.bar(
                 [x + place * wide for x, _ in there], [found["mean"] for _, found in there], wide,
-                yerr=[found["sd"] or 0.0 for _, found in there], color=_colour(name), label=CONTENDERS[name].label,
+                yerr=[found["sd"] or 0.0 for _, found in there], color=_colour(name), label=METHODS[name].label,
                 error_kw={"lw": 1},
             )  # fmt: skip
         labels = [MODEL_LABELS[model] + mark_of(next(iter(log[model].values()))) for model in models]

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from vitalrank.errors import SettingError, StorageError
-from vitalrank.paper.contenders import CONTENDERS
+from vitalrank.paper.methods import METHODS
 from vitalrank.tuning.results import Settings
 
-Known = Mapping[tuple[str, str], Settings]  # by log and contender
+Known = Mapping[tuple[str, str], Settings]  # by log and method
 
 
-def read_known(path: Path, names: Collection[str] = tuple(CONTENDERS)) -> Known:
+def read_known(path: Path, names: Collection[str] = tuple(METHODS)) -> Known:
     """The settings in the data of Table 2 of a study.
 
     Parameters
@@ -22,18 +22,18 @@ def read_known(path: Path, names: Collection[str] = tuple(CONTENDERS)) -> Known:
     path
         A ``table2.json``, as ``vitalrank paper table2`` writes it.
     names
-        The contenders whose settings are wanted; the others need not be at hand.
+        The methods whose settings are wanted; the others need not be at hand.
 
     Raises
     ------
     StorageError
-        If it is not such a file, or its contenders had other settings than those of this version.
+        If it is not such a file, or its methods had other settings than those of this version.
     """
     try:
         logs = json.loads(path.read_text(encoding="utf-8"))["logs"]
         rows = {(log, name): row for log, found in logs.items() for name, row in found["rows"].items()}
         found = {place: row["settings"] for place, row in rows.items() if row["settings"] is not None}
-        wanted = {*names, *(name for _, name in found if name not in CONTENDERS)}  # the latter are refused
+        wanted = {*names, *(name for _, name in found if name not in METHODS)}  # the latter are refused
         return {(log, name): _settings(name, values) for (log, name), values in found.items() if name in wanted}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
@@ -41,7 +41,7 @@ def read_known(path: Path, names: Collection[str] = tuple(CONTENDERS)) -> Known:
 
 
 def known_for(path: Path, logs: Collection[str], names: Collection[str]) -> Known:
-    """Those of the settings in ``path`` that are of these logs and contenders.
+    """Those of the settings in ``path`` that are of these logs and methods.
 
     Raises
     ------
@@ -60,8 +60,8 @@ def known_for(path: Path, logs: Collection[str], names: Collection[str]) -> Know
 
 
 def _settings(name: str, values: Mapping[str, Any]) -> Settings:
-    """What a contender searches, by where it belongs; no more and no less."""
-    plan = CONTENDERS[name].plan
+    """What a method searches, by where it belongs; no more and no less."""
+    plan = METHODS[name].plan
     if values.keys() != plan.space.keys():
         raise ValueError(f"{name} has {', '.join(sorted(values))} and not {', '.join(sorted(plan.space))}")
     return plan.settings(values)

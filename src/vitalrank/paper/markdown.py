@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from vitalrank.comparing.tables import p_text, pipe_table, seconds_text
-from vitalrank.paper.contenders import CONTENDERS, MODEL_LABELS
 from vitalrank.paper.earlier import label_of, mark_of
 from vitalrank.paper.experiment import Data
+from vitalrank.paper.methods import METHODS, MODEL_LABELS
 from vitalrank.paper.published import RELATIVE_TIME, STANDS_FOR, STATISTICS, TRIES, published
 
 GAP = "–"  # nothing was run
@@ -88,15 +88,15 @@ def scores(data: Data) -> str:
     """Table 2: two columns a log."""
     logs = data["logs"]
     header = ["sampler", *(f"{name} {metric}" for name in logs for metric in ("F1@10", "NDCG@10"))]
-    present = {contender for log in logs.values() for contender in log["rows"]}
-    names = [name for name in CONTENDERS if name in present]
-    paper = [name for name in names if not CONTENDERS[name].beyond]
-    rows = [[CONTENDERS[name].label, *_score_cells(logs, name)] for name in paper]
+    present = {method for log in logs.values() for method in log["rows"]}
+    names = [name for name in METHODS if name in present]
+    paper = [name for name in names if not METHODS[name].beyond]
+    rows = [[METHODS[name].label, *_score_cells(logs, name)] for name in paper]
     rows += [[f"VINS against {which}", *_gain_cells(logs, place)] for place, which in enumerate(_PLACES)]
     tables = [pipe_table(header, rows), _SCORE_NOTE]
-    later = [name for name in names if CONTENDERS[name].beyond]
+    later = [name for name in names if METHODS[name].beyond]
     if later:
-        rows = [[CONTENDERS[name].label, *_score_cells(logs, name)] for name in later]
+        rows = [[METHODS[name].label, *_score_cells(logs, name)] for name in later]
         tables += ["Beyond the paper, tuned and run likewise:", pipe_table(header, rows)]
     return "\n\n".join([*tables, *_chosen_settings(logs, names)])
 
@@ -114,7 +114,7 @@ def _score_cells(logs: Data, name: str) -> list[str]:
     cells = []
     for log in logs.values():
         row = log["rows"].get(name)
-        paper = [other for other in log["order"] if not CONTENDERS[other].beyond]
+        paper = [other for other in log["order"] if not METHODS[other].beyond]
         for metric in ("f1@10", "ndcg@10"):
             if row is None or row["metrics"] is None:
                 cells.append(GAP)
@@ -142,7 +142,7 @@ def _gain_cells(logs: Data, place: int) -> list[str]:
 
 def _baseline(log: Data, metric: str, place: int) -> str | None:
     """The best baseline by a metric, or the second, of those that VINS was compared with."""
-    names = [name for name in log["ours_against"] if not CONTENDERS[name].beyond]
+    names = [name for name in log["ours_against"] if not METHODS[name].beyond]
     ranked = sorted(names, key=lambda name: -log["rows"][name]["metrics"][metric]["mean"])
     return ranked[place] if place < len(ranked) else None
 
@@ -179,11 +179,11 @@ def tries_by_epoch(data: Data) -> str:
         for sampler, found in log.items():
             cells = [found.get(str(epoch)) for epoch in data["epochs"]]
             text = [GAP if cell is None else f"{cell['mean']:.1f} ± {cell['sd']:.1f}" for cell in cells]
-            rows.append([name, CONTENDERS[sampler].label, *text])
+            rows.append([name, METHODS[sampler].label, *text])
             theirs = TRIES.get(STANDS_FOR.get(name, ""), {}).get(sampler)
             if theirs is not None:
                 paper = f"paper: {STANDS_FOR[name].replace('&', ' & ')}"
-                rows.append([paper, CONTENDERS[sampler].label, *(f"{tries:.1f}" for tries in theirs)])
+                rows.append([paper, METHODS[sampler].label, *(f"{tries:.1f}" for tries in theirs)])
     return pipe_table(header, rows)
 
 
@@ -193,7 +193,7 @@ def pictures(data: Data) -> str:
     for name, log in data["logs"].items():
         for sampler, found in log.items():
             rows.append([
-                name, CONTENDERS[sampler].label, spread_text(found["clustering"], 2),
+                name, METHODS[sampler].label, spread_text(found["clustering"], 2),
                 spread_text(found["norm_correlation"], 2), spread_text(found["vanished"], 2),
             ])  # fmt: skip
     header = ["log", "sampler", "clustering by frequency", "norm and degree (Spearman)", "vanished gradients"]
@@ -214,7 +214,7 @@ def imbalance_by_epoch(data: Data) -> str:
 def seconds_per_epoch(data: Data) -> str:
     """Table 4, with the paper's multiples."""
     rows = []
-    for name in CONTENDERS:
+    for name in METHODS:
         cells: list[str] = []
         for log, found in data["logs"].items():
             row = found.get(name)
@@ -223,7 +223,7 @@ def seconds_per_epoch(data: Data) -> str:
             cells.append(GAP if row is None else seconds_text(row["seconds"]) + times + mark_of(row))
             cells.append(GAP if theirs is None else f"{theirs:.2f}x")
         if any(cell != GAP for cell in cells[::2]):
-            rows.append([CONTENDERS[name].label, *cells])
+            rows.append([METHODS[name].label, *cells])
     header = ["sampler", *(text for log in data["logs"] for text in (f"{log}, seconds", "paper"))]
     beside = " or ".join(map(str, _workers(data["logs"]) or [data["workers"]]))
     note = (
@@ -249,7 +249,7 @@ def by_buffer(data: Data) -> str:
             for sampler, found in log.items():
                 cells = [found.get(str(size)) for size in data["sizes"]]
                 text = [GAP if cell is None else spread_text(cell[metric]) for cell in cells]
-                rows.append([f"{name} {metric}", CONTENDERS[sampler].label, *text])
+                rows.append([f"{name} {metric}", METHODS[sampler].label, *text])
     return pipe_table(["", "sampler", *map(str, data["sizes"])], rows)
 
 

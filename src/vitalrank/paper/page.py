@@ -13,8 +13,8 @@ from vitalrank.comparing.tables import pipe_table
 from vitalrank.paper import markdown
 from vitalrank.paper.checks import SIGNIFICANT
 from vitalrank.paper.claims import CLAIMS, STANDING, Claim, tally, verdict
-from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.experiment import Data
+from vitalrank.paper.methods import METHODS
 from vitalrank.paper.preface import preface
 from vitalrank.paper.published import NDCG, published
 from vitalrank.paper.quality import FORMS, OURS, RIVALS
@@ -77,14 +77,14 @@ def _standing(results: Mapping[str, Data]) -> list[str]:
 
 
 def _gain(one: str, other: str, found: Sequence[Data]) -> list[str]:
-    """What one contender gains over another, on average over the logs that have both."""
+    """What one method gains over another, on average over the logs that have both."""
     gains = [against[other] for against in found if other in against]
     if not gains:
         return []
     values = [gain["relative"]["ndcg@10"] for gain in gains]
     sure = sum(gain["p"] < SIGNIFICANT and gain["relative"]["ndcg@10"] > 0 for gain in gains)
     return [
-        f"- {CONTENDERS[one].label} against {CONTENDERS[other].label}: {markdown.percent(float(np.mean(values)))} "
+        f"- {METHODS[one].label} against {METHODS[other].label}: {markdown.percent(float(np.mean(values)))} "
         f"NDCG@10 on average over {len(gains)} log(s), better with p < {SIGNIFICANT} on {sure}."
     ]
 

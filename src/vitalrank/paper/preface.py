@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.experiment import Data, nothing
+from vitalrank.paper.methods import METHODS
 from vitalrank.paper.published import STANDS_FOR, STATISTICS
 from vitalrank.paper.registry import EXPERIMENTS
 from vitalrank.paper.settings import StudySettings
@@ -101,5 +101,5 @@ def _taken(facts: Data) -> str:
     taken = facts.get("taken", {})
     if all(set(names) == set(facts["contenders"]) for names in taken.values()):
         return ""
-    labels = {log: ", ".join(CONTENDERS[name].label for name in names) for log, names in taken.items() if names}
+    labels = {log: ", ".join(METHODS[name].label for name in names) for log, names in taken.items() if names}
     return " for " + "; ".join(f"{whose} on {log}" for log, whose in labels.items())

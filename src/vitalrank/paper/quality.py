@@ -9,13 +9,13 @@ import numpy as np
 
 from vitalrank.comparing.outcomes import Outcome
 from vitalrank.comparing.results import holm, paired_p
-from vitalrank.paper.contenders import CONTENDERS, Contender
 from vitalrank.paper.experiment import Data, mean_and_spread
-from vitalrank.paper.lab import LENGTHS, LONG_SEED, Lab
+from vitalrank.paper.jobs import Result, StudyJob
 from vitalrank.paper.logs import Source
+from vitalrank.paper.methods import METHODS, Method
 from vitalrank.paper.published import TRIES_AT
-from vitalrank.paper.scheduling import Goal
-from vitalrank.paper.units import Result, Unit
+from vitalrank.paper.scheduling import Task
+from vitalrank.paper.study import LENGTHS, LONG_SEED, Study
 from vitalrank.tuning.results import Settings
 
 METRICS = ("f1@10", "ndcg@10", "recall@10", "precision@10")
@@ -26,32 +26,32 @@ RIVALS = ("lfm-w", "lfm-w-harmonic", "dns")
 SEARCHERS = ("lfm-w", "vins")  # samplers that search for a violator
 PICTURED = ("uni", "vins")
 _NOT_TRACKED = ("sa", "pris", "irgan", "softmax", "softmax-pop", "itemknn")  # many negatives, or none, a positive
-TRACKED = tuple(name for name in CONTENDERS if name not in _NOT_TRACKED)
+TRACKED = tuple(name for name in METHODS if name not in _NOT_TRACKED)
 _POINTS = 60  # of a curve
 
 
-def studies(lab: Lab) -> list[Goal]:
-    """Tune and run every contender on every log."""
-    return [lab.study(source, contender) for source in lab.sources for contender in lab.chosen]
+def studies(study: Study) -> list[Task]:
+    """Tune and run every method on every log."""
+    return [study.tune_and_run(source, method) for source in study.sources for method in study.chosen]
 
 
-def pictured_studies(lab: Lab) -> list[Goal]:
+def pictured_studies(study: Study) -> list[Task]:
     """Tune and run Uniform and VINS, and draw a picture of each."""
-    pairs = [(source, CONTENDERS[name]) for source in lab.sources for name in lab.among(PICTURED)]
-    goals = [lab.study(source, contender) for source, contender in pairs]
-    return goals + [_one_more(lab, "picture", source, contender) for source, contender in pairs]
+    pairs = [(source, METHODS[name]) for source in study.sources for name in study.among(PICTURED)]
+    tasks = [study.tune_and_run(source, method) for source, method in pairs]
+    return tasks + [_one_more(study, "picture", source, method) for source, method in pairs]
 
 
-def searches(lab: Lab) -> list[Goal]:
-    """Tune every contender on every log."""
-    pairs = [(source, contender) for source in lab.sources for contender in lab.chosen]
-    return [lab.tuned(source, contender) for source, contender in pairs]
+def searches(study: Study) -> list[Task]:
+    """Tune every method on every log."""
+    pairs = [(source, method) for source in study.sources for method in study.chosen]
+    return [study.tuned(source, method) for source, method in pairs]
 
 
-def scores(lab: Lab, source: Source) -> Data:
-    """Table 2: every contender on test with its best settings, and VINS against the others."""
-    runs = {contender.name: lab.outcomes(source, contender) for contender in lab.chosen}
-    rows = {name: _row(lab, source, CONTENDERS[name], found) for name, found in runs.items()}
+def scores(study: Study, source: Source) -> Data:
+    """Table 2: every method on test with its best settings, and VINS against the others."""
+    runs = {method.name: study.outcomes(source, method) for method in study.chosen}
+    rows = {name: _row(study, source, METHODS[name], found) for name, found in runs.items()}
     placed = standings(rows)
     finished = {name: found for name, found in runs.items() if name in placed["order"]}
     return {
@@ -77,7 +77,7 @@ def standings(rows: Mapping[str, Data]) -> Data:
     """
     finished = [name for name, row in rows.items() if row["metrics"] and row["valid"]]
     order = sorted(finished, key=lambda name: -rows[name]["metrics"][RANKED_BY]["mean"])
-    baselines = [name for name in order if not CONTENDERS[name].beyond and name != OURS]
+    baselines = [name for name in order if not METHODS[name].beyond and name != OURS]
     return {
         "order": order,
         "order_on_valid": sorted(finished, key=lambda name: -rows[name]["valid"]["mean"]),
@@ -91,15 +91,15 @@ def _only(runs: Mapping[str, Sequence[Outcome]], form: str) -> dict[str, Sequenc
     return {name: found for name, found in runs.items() if name in (form, *RIVALS)}
 
 
-def _row(lab: Lab, source: Source, contender: Contender, runs: Sequence[Outcome]) -> Data:
+def _row(study: Study, source: Source, method: Method, runs: Sequence[Outcome]) -> Data:
     """One line of the table; without runs, how far the search has come."""
-    trials = [lab.store.read(unit) for unit in lab.trials(source, contender)]
-    best = lab.best(source, contender)
-    results = [lab.store.read(unit) for unit in lab.finals(source, contender)]
+    trials = [study.store.read(job) for job in study.trials(source, method)]
+    best = study.best(source, method)
+    results = [study.store.read(job) for job in study.finals(source, method)]
     told = [result for result in results if result is not None]
     return {
-        "label": contender.label,
-        "beyond": contender.beyond,
+        "label": method.label,
+        "beyond": method.beyond,
         "trials": sum(trial is not None for trial in trials),
         "trials_failed": sum(trial is not None and trial["value"] is None for trial in trials),
         "settings": None if best is None else _settings(best),
@@ -141,31 +141,31 @@ def _mean(runs: Sequence[Outcome], metric: str) -> float:
     return float(np.mean([run.metrics[metric] for run in runs]))
 
 
-def long_runs(lab: Lab) -> list[Goal]:
+def long_runs(study: Study) -> list[Task]:
     """Table 3 needs runs that no validation part ends."""
-    names = lab.among(SEARCHERS)
-    return [_one_more(lab, "long", source, CONTENDERS[name]) for source in lab.sources for name in names]
+    names = study.among(SEARCHERS)
+    return [_one_more(study, "long", source, METHODS[name]) for source in study.sources for name in names]
 
 
-def _one_more(lab: Lab, kind: str, source: Source, contender: Contender) -> Goal:
+def _one_more(study: Study, kind: str, source: Source, method: Method) -> Task:
     """One run of another kind with the best settings."""
 
-    def units() -> list[Unit]:
-        unit = lab.varied(kind, source, contender, LONG_SEED)
-        return [] if unit is None else [unit]
+    def jobs() -> list[StudyJob]:
+        job = study.varied(kind, source, method, LONG_SEED)
+        return [] if job is None else [job]
 
-    return lab.after_tuning(source, contender, units)
+    return study.after_tuning(source, method, jobs)
 
 
-def _told(lab: Lab, kind: str, source: Source, contender: Contender) -> Result:
+def _told(study: Study, kind: str, source: Source, method: Method) -> Result:
     """What such a run told; nothing before it is finished."""
-    unit = lab.varied(kind, source, contender, LONG_SEED)
-    return {} if unit is None else lab.store.read(unit) or {}
+    job = study.varied(kind, source, method, LONG_SEED)
+    return {} if job is None else study.store.read(job) or {}
 
 
-def tries_by_epoch(lab: Lab, source: Source) -> Data:
+def tries_by_epoch(study: Study, source: Source) -> Data:
     """Table 3: mean and deviation of the tries of LFM-W and VINS."""
-    return {name: _tries(_told(lab, "long", source, CONTENDERS[name])) for name in lab.among(SEARCHERS)}
+    return {name: _tries(_told(study, "long", source, METHODS[name])) for name in study.among(SEARCHERS)}
 
 
 def _tries(told: Result) -> Data:
@@ -177,17 +177,17 @@ def _tries(told: Result) -> Data:
     }
 
 
-def epochs_shown(lab: Lab) -> Data:
+def epochs_shown(study: Study) -> Data:
     """The columns of Table 3."""
     return {"epochs": list(TRIES_AT)}
 
 
-def pictures(lab: Lab, source: Source) -> Data:
-    """Figure 3: item vectors in the plane, and how much they tell of popularity."""
+def pictures(study: Study, source: Source) -> Data:
+    """Figure 3: item vectors in the plane, and how much they callback of popularity."""
     found: Data = {}
-    for name in lab.among(PICTURED):
-        shown = _told(lab, "picture", source, CONTENDERS[name])
-        runs = lab.outcomes(source, CONTENDERS[name])
+    for name in study.among(PICTURED):
+        shown = _told(study, "picture", source, METHODS[name])
+        runs = study.outcomes(source, METHODS[name])
         if "points" in shown and runs:
             found[name] = {
                 **{part: shown[part] for part in ("method", "points", "degree_class")},
@@ -198,11 +198,11 @@ def pictures(lab: Lab, source: Source) -> Data:
     return found
 
 
-def imbalance_by_epoch(lab: Lab, source: Source) -> Data:
+def imbalance_by_epoch(study: Study, source: Source) -> Data:
     """Figures 5 and 6: largest and smallest imbalance value counted in each epoch, mean over the runs."""
-    tracked = [contender for contender in lab.chosen if contender.name in TRACKED]
-    found = ((contender, lab.outcomes(source, contender)) for contender in tracked)
-    return {contender.name: {"label": contender.label, **_curves(runs)} for contender, runs in found if runs}
+    tracked = [method for method in study.chosen if method.name in TRACKED]
+    found = ((method, study.outcomes(source, method)) for method in tracked)
+    return {method.name: {"label": method.label, **_curves(runs)} for method, runs in found if runs}
 
 
 def _curves(runs: Sequence[Outcome]) -> Data:

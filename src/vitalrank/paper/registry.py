@@ -47,11 +47,11 @@ _ALL = (
     Experiment(
         "table4", "Seconds of an epoch",
         costs.seconds_per_epoch, markdown.seconds_per_epoch, _figure("seconds_per_epoch"),
-        quality.searches, costs.timed_goals, costs.how_timed, needs=costs.TIMED,
+        quality.searches, costs.timed_tasks, costs.how_timed, needs=costs.TIMED,
     ),
     Experiment(
         "table5", "Quality by size of the buffer",
-        costs.by_buffer, markdown.by_buffer, _figure("by_buffer"), costs.buffer_goals,
+        costs.by_buffer, markdown.by_buffer, _figure("by_buffer"), costs.buffer_tasks,
         shared=costs.buffer_sizes, needs=quality.SEARCHERS,
     ),
     Experiment(
@@ -66,40 +66,40 @@ _ALL = (
     ),
     Experiment(
         "figure7", "Seconds of an epoch by model",
-        costs.by_model, markdown.seconds_by_model, _figure("seconds_by_model"), costs.model_goals,
+        costs.by_model, markdown.seconds_by_model, _figure("seconds_by_model"), costs.model_tasks,
         needs=costs.MODEL_SAMPLERS,
     ),
     Experiment(
-        "figure8", "F1@10 by model", costs.by_model, markdown.by_model, _figure("f1_by_model"), costs.model_goals,
+        "figure8", "F1@10 by model", costs.by_model, markdown.by_model, _figure("f1_by_model"), costs.model_tasks,
         needs=costs.MODEL_SAMPLERS,
     ),
     Experiment(
-        "figure9", "NDCG@10 by model", costs.by_model, markdown.by_model, _figure("ndcg_by_model"), costs.model_goals,
+        "figure9", "NDCG@10 by model", costs.by_model, markdown.by_model, _figure("ndcg_by_model"), costs.model_tasks,
         needs=costs.MODEL_SAMPLERS,
     ),
     Experiment(
         "variations", "VINS with one thing changed",
-        costs.by_variation, markdown.by_variation, plan=costs.variation_goals, needs=(quality.OURS,),
+        costs.by_variation, markdown.by_variation, plan=costs.variation_tasks, needs=(quality.OURS,),
     ),
 )  # fmt: skip
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 ALL = "all"
 
 
-def find_experiments(name: str, contenders: Collection[str] | None = None) -> list[Experiment]:
-    """The experiment of that name, or all of them that have something to show of these contenders.
+def find_experiments(name: str, methods: Collection[str] | None = None) -> list[Experiment]:
+    """The experiment of that name, or all of them that have something to show of these methods.
 
     Examples
     --------
     >>> [experiment.title for experiment in find_experiments("table3")]
     ['Tries by epoch']
-    >>> [experiment.name for experiment in find_experiments("all", contenders=["itemknn"])]
+    >>> [experiment.name for experiment in find_experiments("all", methods=["itemknn"])]
     ['table1', 'figure2', 'figure4', 'table2']
     """
     found = _named(name)
-    useful = [one for one in found if contenders is None or not one.needs or set(one.needs) & set(contenders)]
+    useful = [one for one in found if methods is None or not one.needs or set(one.needs) & set(methods)]
     if not useful:
-        raise SettingError(f"{name} shows nothing of {', '.join(contenders or ())}; it needs {_any(found[0].needs)}.")
+        raise SettingError(f"{name} shows nothing of {', '.join(methods or ())}; it needs {_any(found[0].needs)}.")
     return useful
 
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vitalrank._util.files import write_text
 from vitalrank.comparing.planning import environment
 from vitalrank.errors import StorageError
-from vitalrank.paper.contenders import CONTENDERS
 from vitalrank.paper.earlier import earlier_note, fill_in
 from vitalrank.paper.experiment import Data, Experiment, nothing
-from vitalrank.paper.lab import Lab
 from vitalrank.paper.logs import filtered
+from vitalrank.paper.methods import METHODS
 from vitalrank.paper.page import write_page
 from vitalrank.paper.registry import EXPERIMENTS
 from vitalrank.paper.settings import MACHINE
+from vitalrank.paper.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ class Report(NamedTuple):
 
 
 def run_paper(
-    experiments: Sequence[Experiment], lab: Lab, out: Path, command: str = "", earlier: Path | None = None
+    experiments: Sequence[Experiment], study: Study, out: Path, command: str = "", earlier: Path | None = None
 ) -> Report:
     """Run experiments and write them to a folder, with a page on every claim of the paper that they bear on.
 
@@ -46,7 +46,7 @@ def run_paper(
     ----------
     experiments
         What to run; their runs are shared, and all of them are under way at once.
-    lab
+    study
         The study.
     out
         The folder; what other experiments left there stays and is told of on the page.
@@ -61,38 +61,40 @@ def run_paper(
         What was written; unfinished if time ran out or a run failed.
     """
     past = {} if earlier is None else _read_past(earlier)
-    goals = [goal for experiment in experiments for goal in experiment.plan(lab)]
-    for folder in (out, lab.store.folder) if goals else (out,):
+    tasks = [task for experiment in experiments for task in experiment.plan(study)]
+    for folder in (out, study.store.folder) if tasks else (out,):
         _check_writable(folder)
     read_all(out, but=[experiment.name for experiment in experiments])
-    share = 1.0 if all(experiment.timed is nothing for experiment in experiments) else 1.0 - lab.settings.timed_share
-    all_run = lab.achieve(goals, share)
-    all_timed = lab.achieve_timed([goal for experiment in experiments for goal in experiment.timed(lab)])
-    facts = facts_of(lab, command)
+    share = 1.0 if all(experiment.timed is nothing for experiment in experiments) else 1.0 - study.settings.timed_share
+    all_run = study.run_tasks(tasks, share)
+    all_timed = study.run_timed([task for experiment in experiments for task in experiment.timed(study)])
+    facts = facts_of(study, command)
     written = []
     for experiment in experiments:
-        data = {"experiment": experiment.name, "title": experiment.title, **experiment.collect(lab), "facts": facts}
+        data = {"experiment": experiment.name, "title": experiment.title, **experiment.collect(study), "facts": facts}
         filled = fill_in(data, past[experiment.name]) if experiment.name in past else data
         written += write_experiment(experiment, filled, out)
     return Report([*written, write_page(read_all(out), out / "index.md")], all_run and all_timed)
 
 
-def facts_of(lab: Lab, command: str) -> Data:
+def facts_of(study: Study, command: str) -> Data:
     """What it takes to repeat the study; nothing that names a machine or a place on it."""
-    settings = {name: value for name, value in asdict(lab.settings).items() if name not in MACHINE}
+    settings = {name: value for name, value in asdict(study.settings).items() if name not in MACHINE}
     logs: dict[str, Any] = {}
-    for source in lab.sources:
+    for source in study.sources:
         logs[source.name] = {**source.identity(), "interactions": len(filtered(source))}
-    around = environment(*(("torch",) if lab.settings.device != "cpu" else ()))
-    if lab.settings.device != "cpu":
+    around = environment(*(("torch",) if study.settings.device != "cpu" else ()))
+    if study.settings.device != "cpu":
         import torch
 
         around["machine"]["gpu"] = torch.cuda.get_device_name()
-    taken = {source.name: [c.name for c in lab.chosen if (source.name, c.name) in lab.known] for source in lab.sources}
+    taken = {
+        source.name: [c.name for c in study.chosen if (source.name, c.name) in study.known] for source in study.sources
+    }
     return {
         "command": command,
         "settings": settings,
-        "contenders": [name for name in CONTENDERS if name in lab.contenders],
+        "contenders": [name for name in METHODS if name in study.methods],
         "searched": not any(taken.values()),
         "taken": taken,  # whose settings are an earlier study's
         "logs": logs,

@@ -1,4 +1,4 @@
-"""Many units side by side: the important first, the long before the short, what follows from them as soon as it can."""
+"""Many jobs side by side: the important first, the long before the short, what follows from them as soon as it can."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from pathlib import Path
 from vitalrank._util.devices import give_back
 from vitalrank.comparing.runner import warm_up
 from vitalrank.config import TrainConfig
+from vitalrank.paper.jobs import OutOfTimeError, Result, StudyJob, Watch, perform
 from vitalrank.paper.store import Store
-from vitalrank.paper.units import OutOfTimeError, Result, Unit, Watch, perform
 
 _THREADS = ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
-Tell = Callable[[Unit, Result, int], None]  # told of each finished unit, and of how many are waiting
+Callback = Callable[[StudyJob, Result, int], None]  # told of each finished job, and of how many are waiting
 
 
 @dataclass
-class Goal:
-    """Units that are wanted, how urgently, and what is wanted once all of them are finished."""
+class Task:
+    """Jobs that are wanted, how urgently, and what is wanted once all of them are finished."""
 
-    units: list[Unit]
+    jobs: list[StudyJob]
     rank: int = 0
-    then: Callable[[], list[Goal]] | None = None
-    missing: set[str] = field(default_factory=set)  # keys of unfinished units; the scheduler's
+    then: Callable[[], list[Task]] | None = None
+    missing: set[str] = field(default_factory=set)  # keys of unfinished jobs; the scheduler's
 
 
 @dataclass(frozen=True)
-class Crew:
+class WorkerPool:
     """Who does the work, and until when."""
 
     workers: int
@@ -45,7 +45,7 @@ class Crew:
 
     @property
     def threads(self) -> int:
-        """Threads of one unit."""
+        """Threads of one job."""
         return 1 if self.device == "cpu" else max(1, (os.cpu_count() or 1) // self.workers)
 
     @contextmanager
@@ -61,131 +61,131 @@ class Crew:
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def achieve(goals: Iterable[Goal], store: Store, crew: Crew, tell: Tell | None = None) -> bool:
-    """Reach the goals and those that follow from them; False if time ran out first or a unit could not be run."""
-    queue = _Queue(store, tell)
-    for goal in goals:
-        queue.add(goal)
+def run_tasks(tasks: Iterable[Task], store: Store, pool: WorkerPool, callback: Callback | None = None) -> bool:
+    """Reach the tasks and those that follow from them; False if time ran out first or a job could not be run."""
+    queue = _Queue(store, callback)
+    for task in tasks:
+        queue.add(task)
     if not queue.waiting:
         return True
-    if all(unit.device == "cpu" for *_, unit in queue.waiting):
-        crew = replace(crew, device="cpu")
-    if crew.workers == 1 and crew.device == "cpu":
-        return _alone(queue, store, crew)
-    return _together(queue, store, crew)
+    if all(job.device == "cpu" for *_, job in queue.waiting):
+        pool = replace(pool, device="cpu")
+    if pool.workers == 1 and pool.device == "cpu":
+        return _alone(queue, store, pool)
+    return _together(queue, store, pool)
 
 
 class _Queue:
-    """Units that wait to be done, and the goals that wait for them."""
+    """Jobs that wait to be done, and the tasks that wait for them."""
 
-    def __init__(self, store: Store, tell: Tell | None) -> None:
+    def __init__(self, store: Store, callback: Callback | None) -> None:
         self.store = store
-        self.tell = tell
+        self.callback = callback
         self.done = 0
-        self.error: Exception | None = None  # the first of a unit that could not be run
-        self.waiting: list[tuple[int, float, int, Unit]] = []
-        self._goals: dict[str, list[Goal]] = {}
+        self.error: Exception | None = None  # the first of a job that could not be run
+        self.waiting: list[tuple[int, float, int, StudyJob]] = []
+        self._tasks: dict[str, list[Task]] = {}
         self._order = count()
 
-    def add(self, goal: Goal) -> None:
-        """Take in a goal; if nothing of it is left to do, what follows from it."""
-        goal.missing = {unit.key for unit in goal.units if unit not in self.store}
-        for unit in goal.units:
-            if unit.key not in goal.missing:
+    def add(self, task: Task) -> None:
+        """Take in a task; if nothing of it is left to do, what follows from it."""
+        task.missing = {job.key for job in task.jobs if job not in self.store}
+        for job in task.jobs:
+            if job.key not in task.missing:
                 continue
-            if unit.key not in self._goals:
-                heapq.heappush(self.waiting, (goal.rank, -unit.cost, next(self._order), unit))
-            self._goals.setdefault(unit.key, []).append(goal)
-        if not goal.missing:
-            self._follow(goal)
+            if job.key not in self._tasks:
+                heapq.heappush(self.waiting, (task.rank, -job.cost, next(self._order), job))
+            self._tasks.setdefault(job.key, []).append(task)
+        if not task.missing:
+            self._follow(task)
 
-    def next(self) -> Unit:
-        """The most urgent unit."""
+    def next(self) -> StudyJob:
+        """The most urgent job."""
         return heapq.heappop(self.waiting)[-1]
 
-    def take_in(self, unit: Unit, result: Result) -> None:
-        """Keep a result and cross its unit off."""
-        self.store.write(unit, result)
+    def take_in(self, job: StudyJob, result: Result) -> None:
+        """Keep a result and cross its job off."""
+        self.store.write(job, result)
         self.done += 1
-        for goal in self._goals.pop(unit.key, []):
-            goal.missing.discard(unit.key)
-            if not goal.missing:
-                self._follow(goal)
-        self._say(unit, result)
+        for task in self._tasks.pop(job.key, []):
+            task.missing.discard(job.key)
+            if not task.missing:
+                self._follow(task)
+        self._say(job, result)
 
-    def failed(self, unit: Unit, error: Exception) -> None:
-        """Leave out a unit that cannot be run, so that the others go on."""
+    def failed(self, job: StudyJob, error: Exception) -> None:
+        """Leave out a job that cannot be run, so that the others go on."""
         self.error = self.error or error
-        self._say(unit, {"error": f"failed, {type(error).__name__}: {error}"})
+        self._say(job, {"error": f"failed, {type(error).__name__}: {error}"})
 
-    def is_achieved(self) -> bool:
-        """Whether every unit was done; if none was, the error says why."""
+    def is_done(self) -> bool:
+        """Whether every job was done; if none was, the error says why."""
         if self.error is not None and not self.done:
             raise self.error
         return self.error is None
 
-    def _say(self, unit: Unit, result: Result) -> None:
-        if self.tell is not None:
-            self.tell(unit, result, len(self.waiting))
+    def _say(self, job: StudyJob, result: Result) -> None:
+        if self.callback is not None:
+            self.callback(job, result, len(self.waiting))
 
-    def _follow(self, goal: Goal) -> None:
-        then, goal.then = goal.then, None
+    def _follow(self, task: Task) -> None:
+        then, task.then = task.then, None
         for other in then() if then is not None else ():
             self.add(other)
 
 
-def _alone(queue: _Queue, store: Store, crew: Crew) -> bool:
-    """One unit after the other, in this process."""
+def _alone(queue: _Queue, store: Store, pool: WorkerPool) -> bool:
+    """One job after the other, in this process."""
     while queue.waiting:
-        if _is_over(crew):
+        if _is_over(pool):
             return False
-        unit = queue.next()
+        job = queue.next()
         try:
-            queue.take_in(unit, _done(unit, store.folder, crew))
+            queue.take_in(job, _done(job, store.folder, pool))
         except OutOfTimeError:
             return False
         except Exception as error:
-            queue.failed(unit, error)
-    return queue.is_achieved()
+            queue.failed(job, error)
+    return queue.is_done()
 
 
-def _together(queue: _Queue, store: Store, crew: Crew) -> bool:
+def _together(queue: _Queue, store: Store, pool: WorkerPool) -> bool:
     first = queue.waiting[0][-1]
     if first.sampler is not None:
         # Compile what all share once, not once a process.
-        warm_up(first.make(), first.sampler, TrainConfig(device=crew.device))
+        warm_up(first.make(), first.sampler, TrainConfig(device=pool.device))
     is_over = False
-    running: dict[Future[Result], Unit] = {}
-    with crew.executor() as executor:
+    running: dict[Future[Result], StudyJob] = {}
+    with pool.executor() as executor:
         while running or (queue.waiting and not is_over):
-            while queue.waiting and len(running) < crew.workers and not _is_over(crew):
-                unit = queue.next()
-                running[executor.submit(_in_worker, unit, store.folder, crew)] = unit
-            is_over = is_over or _is_over(crew)
+            while queue.waiting and len(running) < pool.workers and not _is_over(pool):
+                job = queue.next()
+                running[executor.submit(_in_worker, job, store.folder, pool)] = job
+            is_over = is_over or _is_over(pool)
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                unit = running.pop(future)
+                job = running.pop(future)
                 try:
-                    queue.take_in(unit, future.result())
+                    queue.take_in(job, future.result())
                 except OutOfTimeError:
                     is_over = True
                 except Exception as error:
-                    queue.failed(unit, error)
-    return queue.is_achieved() and not is_over
+                    queue.failed(job, error)
+    return queue.is_done() and not is_over
 
 
-def _in_worker(unit: Unit, folder: Path, crew: Crew) -> Result:
+def _in_worker(job: StudyJob, folder: Path, pool: WorkerPool) -> Result:
     try:
-        return _done(unit, folder, crew)
+        return _done(job, folder, pool)
     finally:
-        give_back(unit.device)
+        give_back(job.device)
 
 
-def _done(unit: Unit, folder: Path, crew: Crew) -> Result:
-    result = perform(unit, folder, Watch(crew.run_seconds, crew.end), crew.threads)
-    return {**result, "workers": crew.workers}  # its seconds depend on them
+def _done(job: StudyJob, folder: Path, pool: WorkerPool) -> Result:
+    result = perform(job, folder, Watch(pool.run_seconds, pool.end), pool.threads)
+    return {**result, "workers": pool.workers}  # its seconds depend on them
 
 
-def _is_over(crew: Crew) -> bool:
-    return crew.end is not None and time.time() > crew.end
+def _is_over(pool: WorkerPool) -> bool:
+    return pool.end is not None and time.time() > pool.end

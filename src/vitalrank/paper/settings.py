@@ -26,7 +26,7 @@ class StudySettings:
     Parameters
     ----------
     seeds, trials
-        Runs of each contender with its best settings; settings tried for each contender on each log, the same number
+        Runs of each method with its best settings; settings tried for each method on each log, the same number
         for all.
     costly_trials
         Settings tried for those whose epochs cost many times Uniform's (CML, PRIS, SA, the softmax losses); None: as

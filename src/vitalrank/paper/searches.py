@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
+from vitalrank.paper.jobs import StudyJob
 from vitalrank.paper.store import Store
-from vitalrank.paper.units import Unit
 from vitalrank.tuning.plans import Plan
 from vitalrank.tuning.results import Settings
 from vitalrank.tuning.rounds import Rounds, SearchState, TrialResult, finalists_of
 
 Params = Mapping[str, Any]
-MakeJobs = Callable[[Settings], list[Unit]]
+MakeJobs = Callable[[Settings], list[StudyJob]]
 
 
-class Hunt:
+class MethodSearch:
     """The trials of a search in rounds, and a run-off between the best of them.
 
     One run of each trial says little where seeds differ by more than settings do; so the best few are run again, with
@@ -43,18 +43,18 @@ class Hunt:
         self._makers = {False: trial_jobs, True: runoff_jobs}  # by whether it is the run-off
         self._finalists = finalists
         self._store = store
-        self._jobs: dict[tuple[bool, str], list[Unit]] = {}
+        self._jobs: dict[tuple[bool, str], list[StudyJob]] = {}
         self._state = SearchState(rounds, self._trial_result)
         self._best: list[Params] = []  # the finalists
 
     @property
-    def trials(self) -> list[Unit]:
+    def trials(self) -> list[StudyJob]:
         """The jobs of all rounds that are known."""
         self._advance()
         return _distinct(job for params in self._state.candidates for job in self._jobs_of(params, False))
 
     @property
-    def units(self) -> list[Unit]:
+    def jobs(self) -> list[StudyJob]:
         """All jobs that are known."""
         return [*self.trials, *_distinct(job for params in self._best for job in self._runoff_jobs(params))]
 
@@ -84,13 +84,13 @@ class Hunt:
                 [(params, result and result.value) for params, result in results], self._finalists
             )
 
-    def _jobs_of(self, params: Params, is_runoff: bool) -> list[Unit]:
+    def _jobs_of(self, params: Params, is_runoff: bool) -> list[StudyJob]:
         place = (is_runoff, repr(params))
         if place not in self._jobs:
             self._jobs[place] = self._makers[is_runoff](self._plan.settings(params))
         return self._jobs[place]
 
-    def _runoff_jobs(self, params: Params) -> list[Unit]:
+    def _runoff_jobs(self, params: Params) -> list[StudyJob]:
         """The jobs of a finalist; a single one is not run again."""
         return self._jobs_of(params, len(self._best) > 1)
 
@@ -100,7 +100,7 @@ class Hunt:
     def _runoff_result(self, params: Params) -> TrialResult | None:
         return self._result(self._runoff_jobs(params))
 
-    def _result(self, jobs: list[Unit]) -> TrialResult | None:
+    def _result(self, jobs: list[StudyJob]) -> TrialResult | None:
         """The mean on valid, no value if a run failed or diverged; None if a job is not finished."""
         results = [result for job in jobs if (result := self._store.read(job)) is not None]
         if len(results) < len(jobs):
@@ -112,6 +112,6 @@ class Hunt:
         return TrialResult(mean if isfinite(mean) else None)
 
 
-def _distinct(jobs: Iterable[Unit]) -> list[Unit]:
+def _distinct(jobs: Iterable[StudyJob]) -> list[StudyJob]:
     """The jobs, none twice."""
     return list({job.key: job for job in jobs}.values())

@@ -42,7 +42,7 @@ _DEEP_VINS: Space = {"beta": Choice((0.25, 0.5, 0.75, 1.0)), "kappa": Choice((64
 
 
 @dataclass(frozen=True)
-class Contender:
+class Method:
     """A model trained with a sampler, and what is searched for it."""
 
     name: str
@@ -75,7 +75,7 @@ class Contender:
         """The search over its space."""
         return Rounds(self.plan.space, trials, seed)
 
-    def with_model(self, model: str) -> Contender:
+    def with_model(self, model: str) -> Method:
         """The same sampler with another model."""
         space = {**STEPS, **(self.space if self.deep_space is None else self.deep_space), **DEEP_STEPS}
         training = {**self.training, **DEEP_TRAINING}
@@ -84,48 +84,48 @@ class Contender:
 
 
 _ALL = (
-    Contender("itemknn", "Item-KNN", None, named_space("paper", "itemknn", None), model="itemknn", cost=0.1),
-    Contender("uni", "Uni", Uniform(), STEPS, rank=0),
-    Contender("pop", "POP", Popularity(), _own("pop")),
-    Contender("aobpr", "AOBPR", AOBPR(), _own("aobpr"), cost=2),
-    Contender(
+    Method("itemknn", "Item-KNN", None, named_space("paper", "itemknn", None), model="itemknn", cost=0.1),
+    Method("uni", "Uni", Uniform(), STEPS, rank=0),
+    Method("pop", "POP", Popularity(), _own("pop")),
+    Method("aobpr", "AOBPR", AOBPR(), _own("aobpr"), cost=2),
+    Method(
         "cml", "CML", CML(), {"lr": Range(0.001, 0.02, log=True), "candidates": Choice((10, 20))}, model="cml",
         rank=2, cost=8,
     ),
-    Contender(
+    Method(
         "pris", "PRIS", PRIS(),
         _own("pris", **MANY, candidates=Choice((5, 10, 20)), proposal=Choice(("uniform", "popularity"))),
         rank=2, cost=6,
     ),
-    Contender("sa", "SA", SA(), _own("sa", **MANY, candidates=Choice((64, 128, 256))), rank=2, cost=8),
-    Contender("irgan", "IRGAN", IRGAN(), GAME_STEPS, model="irgan", training=DEEP_TRAINING, rank=4, cost=100),
-    Contender("dns", "DNS", DNS(), _own("dns", candidates=Range(4, 64, log=True)), rank=0, cost=2),
-    Contender("lfm-d", "LFM-D", LFMD(), _own("lfm-d", candidates=Range(8, 64, log=True)), cost=2),
-    Contender(
+    Method("sa", "SA", SA(), _own("sa", **MANY, candidates=Choice((64, 128, 256))), rank=2, cost=8),
+    Method("irgan", "IRGAN", IRGAN(), GAME_STEPS, model="irgan", training=DEEP_TRAINING, rank=4, cost=100),
+    Method("dns", "DNS", DNS(), _own("dns", candidates=Range(4, 64, log=True)), rank=0, cost=2),
+    Method("lfm-d", "LFM-D", LFMD(), _own("lfm-d", candidates=Range(8, 64, log=True)), cost=2),
+    Method(
         "lfm-w", "LFM-W", LFMW(), {**_LFM_W, "weight": WEIGHT}, deep_space={"margin": MARGIN}, rank=0, cost=4,
     ),
-    Contender(
+    Method(
         "vins", "VINS", VINS(), {**_VINS, "weight": WEIGHT}, deep_space=_DEEP_VINS, rank=0, cost=3,
     ),
-    Contender(
+    Method(
         "dns-top", "DNS(M, N)", DNS(), _own("dns", candidates=Range(8, 64, log=True), top=Choice((2, 4, 8))),
         beyond=True, cost=2,
     ),
-    Contender(
+    Method(
         "softmax", "sampled softmax", Uniform(), {**MANY, "negatives": Choice((64, 128, 256))},
         training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
     ),
-    Contender(
+    Method(
         "softmax-pop", "softmax, negatives as in a batch", Popularity(beta=1.0),
         {**MANY, "negatives": Choice((64, 128, 256))},
         training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
     ),
-    Contender(
+    Method(
         "vins-exact", "VINS, exact draws", VINS(shots=None), {**_VINS, "weight": WEIGHT}, beyond=True,
         cost=3,
     ),
-    Contender("vins-log2", "VINS, the paper's weight", VINS(), _VINS, beyond=True, cost=3),
-    Contender("lfm-w-harmonic", "LFM-W, WARP's weight", LFMW(), _LFM_W, beyond=True, cost=4),
+    Method("vins-log2", "VINS, the paper's weight", VINS(), _VINS, beyond=True, cost=3),
+    Method("lfm-w-harmonic", "LFM-W, WARP's weight", LFMW(), _LFM_W, beyond=True, cost=4),
 )  # fmt: skip
 MODEL_LABELS = {"mf": "MF", "fpmc": "FPMC", "marank": "MARank"}
-CONTENDERS: Mapping[str, Contender] = {contender.name: contender for contender in _ALL}
+METHODS: Mapping[str, Method] = {method.name: method for method in _ALL}

@@ -13,26 +13,26 @@ from typing import Any
 
 import numpy as np
 
-from vitalrank.analysis import project
+from vitalrank.analysis import picture
 from vitalrank.comparing.outcomes import Outcome, write_outcome
-from vitalrank.comparing.planning import Method
-from vitalrank.comparing.runner import Runner
+from vitalrank.comparing.planning import Entry
+from vitalrank.comparing.running import Job
 from vitalrank.config import SETTINGS, TrainConfig
 from vitalrank.errors import TrainingError
 from vitalrank.evaluation import value_of
 from vitalrank.history import Record
 from vitalrank.models import model_class
-from vitalrank.paper.contenders import Contender
 from vitalrank.paper.logs import Source, cut
+from vitalrank.paper.methods import Method
 from vitalrank.tuning.results import Settings
 
 Result = dict[str, Any]
-_SHOWN = 400  # items of a projection
+_SHOWN = 400  # items of a picture
 _KEPT = ("epoch", "seconds", "tries", "vanished", "imbalance")  # of the record of an epoch
 
 
 @dataclass(frozen=True)
-class Unit:
+class StudyJob:
     """One training.
 
     ``kind`` says what is wanted of it: a ``trial`` or ``runoff`` its value on valid, a ``final`` what it scores on
@@ -42,7 +42,7 @@ class Unit:
 
     kind: str
     source: Source
-    contender: Contender
+    method: Method
     settings: Settings
     seed: int
     protocol: str
@@ -53,11 +53,11 @@ class Unit:
         return {
             "kind": self.kind,
             "log": self.source.identity(),
-            "contender": self.contender.name,
-            "model": self.contender.model,
+            "contender": self.method.name,
+            "model": self.method.model,
             "model_settings": self.settings.model,
             "sampler": repr(self.sampler),
-            "training": {**self.contender.training, **self.settings.training},
+            "training": {**self.method.training, **self.settings.training},
             "seed": self.seed,
             "protocol": self.protocol,
             "device": self.device,
@@ -71,30 +71,30 @@ class Unit:
 
     @property
     def sampler(self) -> Any:
-        base = self.contender.sampler
+        base = self.method.sampler
         return None if base is None else replace(base, **self.settings.sampler)
 
     @property
-    def entry(self) -> Method:
-        return Method(self.contender.name, self.make, self.sampler)
+    def entry(self) -> Entry:
+        return Entry(self.method.name, self.make, self.sampler)
 
     @property
     def cost(self) -> float:
         """How long it may take, roughly and relative to others."""
-        return self.contender.cost * Path(self.source.path).stat().st_size
+        return self.method.cost * Path(self.source.path).stat().st_size
 
     def make(self) -> Any:
         """The model, not yet trained."""
-        return model_class(self.contender.model)(**self.settings.model)
+        return model_class(self.method.model)(**self.settings.model)
 
     def config(self, threads: int | None) -> TrainConfig:
-        """The training settings: the model's own defaults, the contender's, the unit's."""
-        given = {**self.make().defaults, **self.contender.training, **self.settings.training}
+        """The training settings: the model's own defaults, the method's, the job's."""
+        given = {**self.make().defaults, **self.method.training, **self.settings.training}
         return TrainConfig(**given, device=self.device, threads=threads)
 
 
 class OutOfTimeError(Exception):
-    """The study's time is over; the unit is left for the next one."""
+    """The study's time is over; the job is left for the next one."""
 
 
 @dataclass
@@ -106,7 +106,7 @@ class Watch:
     began: float = field(default_factory=time.time)
     is_cut: bool = False
 
-    def __call__(self, entry: Method, seed: int, news: Record | Outcome) -> bool:
+    def __call__(self, entry: Entry, seed: int, news: Record | Outcome) -> bool:
         now = time.time()
         if self.end is not None and now > self.end:
             raise OutOfTimeError
@@ -115,66 +115,66 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A unit whose training is over, and what its result is told from."""
+class FinishedTraining:
+    """A job whose training is over, and what its result is made from."""
 
-    unit: Unit
-    job: Runner
+    job: StudyJob
+    runner: Job
     model: Any
     seconds: float
     is_cut: bool
-    folder: Path  # of the study's units
+    folder: Path  # of the study's jobs
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How the units of a kind are trained, and what is told of them."""
+    """How the jobs of a kind are trained, and what its result says of it."""
 
-    tell: Callable[[Trained], Result]
-    told: str = "value"  # what its result always has
+    summarize: Callable[[FinishedTraining], Result]
+    required: str = "value"  # what its result always has
     is_counted: bool = True  # the draws, for the imbalance values
     is_validated: bool = True  # the epoch is picked on valid; else all are trained
     has_outcome: bool = False  # in a file of its own
 
 
-def perform(unit: Unit, folder: Path, watch: Watch, threads: int | None) -> Result:
+def perform(job: StudyJob, folder: Path, watch: Watch, threads: int | None) -> Result:
     """Do the work; a training that diverges is a result too, and one that was cut knows at what limit."""
     try:
-        result = KINDS[unit.kind].tell(_train(unit, folder, watch, threads))
+        result = KINDS[job.kind].summarize(_train(job, folder, watch, threads))
     except TrainingError as error:
         return {"error": str(error), "value": None}
     return {**result, "cut": True, "limit": watch.limit} if watch.is_cut else result
 
 
-def _train(unit: Unit, folder: Path, watch: Watch, threads: int | None) -> Trained:
-    kind, parts = KINDS[unit.kind], cut(unit.source, unit.protocol)
+def _train(job: StudyJob, folder: Path, watch: Watch, threads: int | None) -> FinishedTraining:
+    kind, parts = KINDS[job.kind], cut(job.source, job.protocol)
     known = parts if kind.is_validated else {"train": parts["train"]}
-    job = Runner(unit.config(threads), known, kind.is_counted, SETTINGS)
-    model = unit.make()
-    seconds = job.train(model, unit.entry, unit.seed, callback=watch)
-    return Trained(unit, job, model, seconds, watch.is_cut, folder)
+    runner = Job(job.config(threads), known, kind.is_counted, SETTINGS)
+    model = job.make()
+    seconds = runner.train(model, job.entry, job.seed, follow=watch)
+    return FinishedTraining(job, runner, model, seconds, watch.is_cut, folder)
 
 
-def _on_valid(run: Trained) -> Result:
+def _on_valid(run: FinishedTraining) -> Result:
     """The best value on valid, and when it was reached; a run cut before its first evaluation has one now."""
-    config, history = run.job.config, run.model.history
+    config, history = run.runner.config, run.model.history
     values = [record[config.metric] for record in history if config.metric in record]
     if not values:
-        values = [value_of(run.model, run.job.parts["valid"], config.metric, config.threads)]
+        values = [value_of(run.model, run.runner.parts["valid"], config.metric, config.threads)]
     best = {"value": max(values), "epoch": history.best_epoch}
     return {**best, "epochs": len(history), "cut": run.is_cut, "seconds": run.seconds}
 
 
-def _on_test(run: Trained) -> Result:
+def _on_test(run: FinishedTraining) -> Result:
     """What it scores on test too; user by user, in a file of its own."""
-    outcome = run.job.evaluate(run.model, run.unit.entry, run.unit.seed, run.seconds, show=False)
-    write_outcome(_slim(outcome), outcome_file(run.folder, run.unit))
+    outcome = run.runner.measure(run.model, run.job.entry, run.job.seed, run.seconds, show=False)
+    write_outcome(_slim(outcome), outcome_file(run.folder, run.job))
     return {**_on_valid(run), "metrics": outcome.metrics}
 
 
-def outcome_file(folder: Path, unit: Unit) -> Path:
-    """Where the outcome of a unit is kept."""
-    return folder / f"{unit.key}.outcome.json"
+def outcome_file(folder: Path, job: StudyJob) -> Path:
+    """Where the outcome of a job is kept."""
+    return folder / f"{job.key}.outcome.json"
 
 
 def _slim(outcome: Outcome) -> Outcome:
@@ -191,20 +191,20 @@ def _short(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def _plane(run: Trained) -> Result:
+def _plane(run: FinishedTraining) -> Result:
     """Its item vectors in the plane."""
-    shown = project(run.model, sample=_SHOWN)
+    shown = picture(run.model, sample=_SHOWN)
     points = [[round(x, 3), round(y, 3)] for x, y in shown.points.tolist()]
     return {"method": shown.method, "points": points, "degree_class": shown.degree_class.tolist()}
 
 
-def _tries(run: Trained) -> Result:
+def _tries(run: FinishedTraining) -> Result:
     """How long it searched, epoch by epoch."""
     shown = ("epoch", "tries", "tries_sd", "vanished", "unviolated", "imbalance")
     return {"records": [{name: record.get(name) for name in shown} for record in run.model.history], "cut": run.is_cut}
 
 
-def _times(run: Trained) -> Result:
+def _times(run: FinishedTraining) -> Result:
     """The seconds of each epoch."""
     return {"seconds": [record["seconds"] for record in run.model.history], "cut": run.is_cut}
 
@@ -214,7 +214,7 @@ KINDS = {
     "runoff": Kind(_on_valid, is_counted=False),
     "final": Kind(_on_test, has_outcome=True),
     "sized": Kind(_on_test, has_outcome=True),
-    "long": Kind(_tries, told="records", is_validated=False),
-    "picture": Kind(_plane, told="points", is_counted=False),
-    "timed": Kind(_times, told="seconds", is_counted=False, is_validated=False),
+    "long": Kind(_tries, required="records", is_validated=False),
+    "picture": Kind(_plane, required="points", is_counted=False),
+    "timed": Kind(_times, required="seconds", is_counted=False, is_validated=False),
 }
