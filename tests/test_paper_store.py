@@ -33,7 +33,7 @@ def test_a_run_whose_outcome_is_gone_is_run_again(tmp_path, source):
     again = lab_in(tmp_path, source)
     assert job not in again.store
     assert again.store.outcome(job) is None
-    assert again.run_tasks([again.study(source, UNI)])
+    assert again.run_tasks([again.tune_and_run(source, UNI)])
     assert again.store.outcome(job).metrics == before.metrics
 
 

@@ -16,7 +16,7 @@ import pytest
 import vitalrank as vr
 from vitalrank.errors import SettingError, StorageError, TrainingError
 from vitalrank.training import Trainer
-from vitalrank.tuning import Trial
+from vitalrank.tuning import Settings, Trial
 
 optuna = pytest.importorskip("optuna")
 
@@ -96,6 +96,19 @@ def test_trials_as_a_table(whole):
     assert lines[0].startswith("number,state,value,epoch,epochs,seconds,model.dim,sampler.beta")
     assert len(lines) == 15
     assert float(lines[1].split(",")[2]) == whole.value
+
+
+def test_no_cell_of_the_table_is_a_formula(whole):
+    hostile = replace(whole.trials[0], settings=Settings(model={"dim": -8, "name": "=cmd()"}, sampler={"w": "@a"}))
+    line = replace(whole, trials=(hostile,)).to_csv().splitlines()[1]
+    assert line.endswith(",-8,'=cmd(),'@a")
+
+
+def test_the_old_name_of_the_callback_works_for_one_release(tune):
+    news = []
+    with pytest.warns(DeprecationWarning, match="callback"):
+        tune(space={"dim": [4]}, follow=lambda number, one: news.append(one))
+    assert isinstance(news[-1], Trial)
 
 
 # ---------------------------------------------------------------------------------------------------- what is tried

@@ -67,7 +67,10 @@ class Tuned:
     finalists: tuple[Finalist, ...] = ()  # of the run-off, the best first
 
     def to_csv(self) -> str:
-        """The trials as a table, best first."""
+        """The trials as a table, best first; a spreadsheet reads no cell of it as a formula.
+
+        Text that begins with ``=``, ``+``, ``-`` or ``@`` gets a leading apostrophe.
+        """
         rows = [dict(_cells(trial)) for trial in sorted(self.trials, key=_rank)]
         text = io.StringIO()
         writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
@@ -86,4 +89,15 @@ def _cells(trial: Trial) -> Iterator[tuple[str, Any]]:
         yield name, getattr(trial, name)
     for part in ("model", "sampler", "training"):
         for name, value in getattr(trial.settings, part).items():
-            yield f"{part}.{name}", value
+            yield f"{part}.{name}", _as_data(value)
+
+
+def _as_data(value: Any) -> Any:
+    """The value of a cell; text that a spreadsheet would take for a formula gets an apostrophe.
+
+    Examples
+    --------
+    >>> _as_data("=1+1"), _as_data("log2"), _as_data(-0.5)
+    ("'=1+1", 'log2', -0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -49,6 +50,7 @@ def tune(
     finalists: int = 4,
     runoff_seeds: int = 0,
     callback: Callback | None = None,
+    follow: Callback | None = None,
 ) -> Tuned:
     """Search for the settings that do best on ``valid``.
 
@@ -92,6 +94,8 @@ def tune(
         best trial wins. One run says little where seeds differ by more than settings do.
     callback
         Called with a trial's number after each of its epochs (a record) and when it has ended (a :class:`Trial`).
+    follow
+        Deprecated name of ``callback``.
 
     Examples
     --------
@@ -103,6 +107,9 @@ def tune(
     >>> len(tuned.trials), sorted(tuned.settings.sampler)
     (4, ['beta'])
     """
+    if follow is not None:
+        warnings.warn("tune(follow=...) is now tune(callback=...).", DeprecationWarning, stacklevel=2)
+        callback = callback or follow
     config = config or TrainConfig()
     trials, workers = to_int("trials", trials), to_int("workers", workers)
     finalists, runoff_seeds = to_int("finalists", finalists), to_int("runoff_seeds", runoff_seeds, least=0)
