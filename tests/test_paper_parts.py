@@ -132,18 +132,18 @@ def test_processes_give_what_one_process_gives(tmp_path, source):
     assert [run.per_user.tobytes() for run in one] == [run.per_user.tobytes() for run in two]
 
 
-def test_a_unit_of_two_goals_is_run_once(tmp_path, source, monkeypatch):
+def test_a_job_of_two_tasks_is_run_once(tmp_path, source, monkeypatch):
     done = []
-    monkeypatch.setattr("vitalrank.paper.scheduling.perform", lambda job, *_: done.append(job.key) or {"value": 1.0})
+    monkeypatch.setattr("vitalrank.paper.scheduling.run_job", lambda job, *_: done.append(job.key) or {"value": 1.0})
     study = lab_in(tmp_path, source)
     jobs = study.trials(source, UNI)
     assert run_tasks([Task(jobs), Task(jobs)], study.store, WorkerPool(1, "cpu", None, None))
     assert sorted(done) == sorted(job.key for job in jobs)
 
 
-def test_what_follows_is_run_as_soon_as_its_goal_is_reached(tmp_path, source, monkeypatch):
+def test_what_follows_is_run_as_soon_as_its_task_is_finished(tmp_path, source, monkeypatch):
     order = []
-    monkeypatch.setattr("vitalrank.paper.scheduling.perform", lambda job, *_: order.append(job) or {"value": 1.0})
+    monkeypatch.setattr("vitalrank.paper.scheduling.run_job", lambda job, *_: order.append(job) or {"value": 1.0})
     study = lab_in(tmp_path, source)
     first, second = study.trials(source, UNI)
     late = study.trials(source, METHODS["pop"])
@@ -153,16 +153,16 @@ def test_what_follows_is_run_as_soon_as_its_goal_is_reached(tmp_path, source, mo
     assert len(order) == 4
 
 
-def test_a_unit_that_cannot_be_run_does_not_stop_the_others(tmp_path, source, monkeypatch):
+def test_a_job_that_cannot_be_run_does_not_stop_the_others(tmp_path, source, monkeypatch):
     study = lab_in(tmp_path, source)
     broken, sound = study.trials(source, UNI)
 
-    def perform(job, *_):
+    def run_job(job, *_):
         if job is broken:
             raise RuntimeError("no such kernel")
         return {"value": 1.0}
 
-    monkeypatch.setattr("vitalrank.paper.scheduling.perform", perform)
+    monkeypatch.setattr("vitalrank.paper.scheduling.run_job", run_job)
     pool, told = WorkerPool(1, "cpu", None, None), []
     assert not run_tasks([Task([broken, sound])], study.store, pool, lambda job, result, _: told.append(result))
     assert sound in study.store
@@ -350,7 +350,7 @@ def test_damaged_data_are_made_anew(command, source, tmp_path):
 
 @pytest.mark.parametrize("option", ["--out", "--work"])
 def test_a_folder_that_cannot_be_written_is_told_before_training(command, source, tmp_path, option, monkeypatch):
-    monkeypatch.setattr("vitalrank.paper.scheduling.perform", None)  # never reached
+    monkeypatch.setattr("vitalrank.paper.scheduling.run_job", None)  # never reached
     (tmp_path / "file").write_text("")
     places = {"--out": tmp_path / "out", "--work": tmp_path / "work", option: tmp_path / "file" / "below"}
     words = [word for pair in places.items() for word in pair]

@@ -1,4 +1,4 @@
-"""The smallest piece of work: one training, known by its settings, done by any process."""
+"""The jobs of a study: one training each, identified by its settings, run by any process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vitalrank.paper.methods import Method
 from vitalrank.tuning.results import Settings
 
 Result = dict[str, Any]
-_SHOWN = 400  # items of a picture
+_SHOWN = 400  # items of a projection
 _KEPT = ("epoch", "seconds", "tries", "vanished", "imbalance")  # of the record of an epoch
 
 
@@ -94,11 +94,11 @@ class StudyJob:
 
 
 class OutOfTimeError(Exception):
-    """The study's time is over; the job is left for the next one."""
+    """The time of the study is over; the job is left for the next call."""
 
 
 @dataclass
-class Watch:
+class TimeLimit:
     """Stops a training that takes too long, or beyond the end of the study."""
 
     limit: float | None  # seconds
@@ -128,7 +128,7 @@ class FinishedTraining:
 
 @dataclass(frozen=True)
 class Kind:
-    """How the jobs of a kind are trained, and what its result says of it."""
+    """How the jobs of a kind are trained and summarized."""
 
     summarize: Callable[[FinishedTraining], Result]
     required: str = "value"  # what its result always has
@@ -137,22 +137,22 @@ class Kind:
     has_outcome: bool = False  # in a file of its own
 
 
-def perform(job: StudyJob, folder: Path, watch: Watch, threads: int | None) -> Result:
-    """Do the work; a training that diverges is a result too, and one that was cut knows at what limit."""
+def run_job(job: StudyJob, folder: Path, time_limit: TimeLimit, threads: int | None) -> Result:
+    """Run a job; a training that diverges is a result too, and one that was cut knows at what limit."""
     try:
-        result = KINDS[job.kind].summarize(_train(job, folder, watch, threads))
+        result = KINDS[job.kind].summarize(_train(job, folder, time_limit, threads))
     except TrainingError as error:
         return {"error": str(error), "value": None}
-    return {**result, "cut": True, "limit": watch.limit} if watch.is_cut else result
+    return {**result, "cut": True, "limit": time_limit.limit} if time_limit.is_cut else result
 
 
-def _train(job: StudyJob, folder: Path, watch: Watch, threads: int | None) -> FinishedTraining:
+def _train(job: StudyJob, folder: Path, time_limit: TimeLimit, threads: int | None) -> FinishedTraining:
     kind, parts = KINDS[job.kind], cut(job.source, job.protocol)
     known = parts if kind.is_validated else {"train": parts["train"]}
     runner = Job(job.config(threads), known, kind.is_counted, SETTINGS)
     model = job.make()
-    seconds = runner.train(model, job.entry, job.seed, follow=watch)
-    return FinishedTraining(job, runner, model, seconds, watch.is_cut, folder)
+    seconds = runner.train(model, job.entry, job.seed, follow=time_limit)
+    return FinishedTraining(job, runner, model, seconds, time_limit.is_cut, folder)
 
 
 def _on_valid(run: FinishedTraining) -> Result:

@@ -1,4 +1,4 @@
-"""Many jobs side by side: the important first, the long before the short, what follows from them as soon as it can."""
+"""A worker pool that runs a graph of tasks: by rank, longest job first, dependent tasks as soon as they are known."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from pathlib import Path
 from vitalrank._util.devices import give_back
 from vitalrank.comparing.runner import warm_up
 from vitalrank.config import TrainConfig
-from vitalrank.paper.jobs import OutOfTimeError, Result, StudyJob, Watch, perform
+from vitalrank.paper.jobs import OutOfTimeError, Result, StudyJob, TimeLimit, run_job
 from vitalrank.paper.store import Store
 
 _THREADS = ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
-Callback = Callable[[StudyJob, Result, int], None]  # told of each finished job, and of how many are waiting
+Callback = Callable[[StudyJob, Result, int], None]  # called with each finished job and the number of waiting ones
 
 
 @dataclass
 class Task:
-    """Jobs that are wanted, how urgently, and what is wanted once all of them are finished."""
+    """Jobs, their priority (lower ranks run first), and the tasks that depend on all of them."""
 
     jobs: list[StudyJob]
     rank: int = 0
     then: Callable[[], list[Task]] | None = None
-    missing: set[str] = field(default_factory=set)  # keys of unfinished jobs; the scheduler's
+    pending: set[str] = field(default_factory=set)  # keys of unfinished jobs; set by the scheduler
 
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """Who does the work, and until when."""
+    """Worker processes, their device and their time limits."""
 
     workers: int
     device: str
@@ -62,7 +62,7 @@ class WorkerPool:
 
 
 def run_tasks(tasks: Iterable[Task], store: Store, pool: WorkerPool, callback: Callback | None = None) -> bool:
-    """Reach the tasks and those that follow from them; False if time ran out first or a job could not be run."""
+    """Run tasks and those that depend on them; False if time ran out first or a job could not be run."""
     queue = _Queue(store, callback)
     for task in tasks:
         queue.add(task)
@@ -71,12 +71,12 @@ def run_tasks(tasks: Iterable[Task], store: Store, pool: WorkerPool, callback: C
     if all(job.device == "cpu" for *_, job in queue.waiting):
         pool = replace(pool, device="cpu")
     if pool.workers == 1 and pool.device == "cpu":
-        return _alone(queue, store, pool)
-    return _together(queue, store, pool)
+        return _run_serially(queue, store, pool)
+    return _run_in_processes(queue, store, pool)
 
 
 class _Queue:
-    """Jobs that wait to be done, and the tasks that wait for them."""
+    """A priority queue of jobs, and the tasks that depend on them."""
 
     def __init__(self, store: Store, callback: Callback | None) -> None:
         self.store = store
@@ -88,78 +88,78 @@ class _Queue:
         self._order = count()
 
     def add(self, task: Task) -> None:
-        """Take in a task; if nothing of it is left to do, what follows from it."""
-        task.missing = {job.key for job in task.jobs if job not in self.store}
+        """Add a task; if all of its jobs are finished, the tasks that depend on it."""
+        task.pending = {job.key for job in task.jobs if job not in self.store}
         for job in task.jobs:
-            if job.key not in task.missing:
+            if job.key not in task.pending:
                 continue
             if job.key not in self._tasks:
                 heapq.heappush(self.waiting, (task.rank, -job.cost, next(self._order), job))
             self._tasks.setdefault(job.key, []).append(task)
-        if not task.missing:
-            self._follow(task)
+        if not task.pending:
+            self._add_dependents(task)
 
-    def next(self) -> StudyJob:
-        """The most urgent job."""
+    def pop(self) -> StudyJob:
+        """The job of the highest priority."""
         return heapq.heappop(self.waiting)[-1]
 
-    def take_in(self, job: StudyJob, result: Result) -> None:
-        """Keep a result and cross its job off."""
+    def complete(self, job: StudyJob, result: Result) -> None:
+        """Store a result and mark its job as finished."""
         self.store.write(job, result)
         self.done += 1
         for task in self._tasks.pop(job.key, []):
-            task.missing.discard(job.key)
-            if not task.missing:
-                self._follow(task)
-        self._say(job, result)
+            task.pending.discard(job.key)
+            if not task.pending:
+                self._add_dependents(task)
+        self._report(job, result)
 
-    def failed(self, job: StudyJob, error: Exception) -> None:
-        """Leave out a job that cannot be run, so that the others go on."""
+    def fail(self, job: StudyJob, error: Exception) -> None:
+        """Record that a job cannot be run; the others go on."""
         self.error = self.error or error
-        self._say(job, {"error": f"failed, {type(error).__name__}: {error}"})
+        self._report(job, {"error": f"failed, {type(error).__name__}: {error}"})
 
     def is_done(self) -> bool:
-        """Whether every job was done; if none was, the error says why."""
+        """Whether every job was run; raises the first error if none was."""
         if self.error is not None and not self.done:
             raise self.error
         return self.error is None
 
-    def _say(self, job: StudyJob, result: Result) -> None:
+    def _report(self, job: StudyJob, result: Result) -> None:
         if self.callback is not None:
             self.callback(job, result, len(self.waiting))
 
-    def _follow(self, task: Task) -> None:
+    def _add_dependents(self, task: Task) -> None:
         then, task.then = task.then, None
         for other in then() if then is not None else ():
             self.add(other)
 
 
-def _alone(queue: _Queue, store: Store, pool: WorkerPool) -> bool:
-    """One job after the other, in this process."""
+def _run_serially(queue: _Queue, store: Store, pool: WorkerPool) -> bool:
+    """Run the jobs one after another in this process."""
     while queue.waiting:
         if _is_over(pool):
             return False
-        job = queue.next()
+        job = queue.pop()
         try:
-            queue.take_in(job, _done(job, store.folder, pool))
+            queue.complete(job, _done(job, store.folder, pool))
         except OutOfTimeError:
             return False
         except Exception as error:
-            queue.failed(job, error)
+            queue.fail(job, error)
     return queue.is_done()
 
 
-def _together(queue: _Queue, store: Store, pool: WorkerPool) -> bool:
+def _run_in_processes(queue: _Queue, store: Store, pool: WorkerPool) -> bool:
     first = queue.waiting[0][-1]
     if first.sampler is not None:
-        # Compile what all share once, not once a process.
+        # Compile the shared kernels once, not once per process.
         warm_up(first.make(), first.sampler, TrainConfig(device=pool.device))
     is_over = False
     running: dict[Future[Result], StudyJob] = {}
     with pool.executor() as executor:
         while running or (queue.waiting and not is_over):
             while queue.waiting and len(running) < pool.workers and not _is_over(pool):
-                job = queue.next()
+                job = queue.pop()
                 running[executor.submit(_in_worker, job, store.folder, pool)] = job
             is_over = is_over or _is_over(pool)
             if not running:
@@ -167,11 +167,11 @@ def _together(queue: _Queue, store: Store, pool: WorkerPool) -> bool:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 job = running.pop(future)
                 try:
-                    queue.take_in(job, future.result())
+                    queue.complete(job, future.result())
                 except OutOfTimeError:
                     is_over = True
                 except Exception as error:
-                    queue.failed(job, error)
+                    queue.fail(job, error)
     return queue.is_done() and not is_over
 
 
@@ -183,7 +183,7 @@ def _in_worker(job: StudyJob, folder: Path, pool: WorkerPool) -> Result:
 
 
 def _done(job: StudyJob, folder: Path, pool: WorkerPool) -> Result:
-    result = perform(job, folder, Watch(pool.run_seconds, pool.end), pool.threads)
+    result = run_job(job, folder, TimeLimit(pool.run_seconds, pool.end), pool.threads)
     return {**result, "workers": pool.workers}  # its seconds depend on them
 
 

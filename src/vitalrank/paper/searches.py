@@ -85,10 +85,10 @@ class MethodSearch:
             )
 
     def _jobs_of(self, params: Params, is_runoff: bool) -> list[StudyJob]:
-        place = (is_runoff, repr(params))
-        if place not in self._jobs:
-            self._jobs[place] = self._makers[is_runoff](self._plan.settings(params))
-        return self._jobs[place]
+        key = (is_runoff, repr(params))
+        if key not in self._jobs:
+            self._jobs[key] = self._makers[is_runoff](self._plan.settings(params))
+        return self._jobs[key]
 
     def _runoff_jobs(self, params: Params) -> list[StudyJob]:
         """The jobs of a finalist; a single one is not run again."""

@@ -1,4 +1,4 @@
-"""A study: its logs, its settings and its finished jobs, and the plans that every experiment shares."""
+"""A study: its logs, its settings and its finished jobs, and the tasks that every experiment shares."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LENGTHS = ("epochs", "patience", "valid_every", "schedule")  # of a run; each ki
 
 @dataclass
 class Study:
-    """Where experiments are planned, run and looked up."""
+    """Plans the jobs of experiments, runs them and looks up their results."""
 
     sources: Sequence[Source]
     settings: StudySettings
@@ -54,7 +54,7 @@ class Study:
         return self._run_tasks(tasks, self.settings.workers, share)
 
     def run_timed(self, tasks: Sequence[Task]) -> bool:
-        """Run jobs that are timed: apart and few at a time, so that little slows them."""
+        """Run timed jobs apart from the others and few at a time, so that little slows them."""
         return self._run_tasks(tasks, self.settings.timed_workers, 1.0)
 
     def _run_tasks(self, tasks: Sequence[Task], workers: int, share: float) -> bool:
@@ -108,16 +108,16 @@ class Study:
 
     def search(self, source: Source, method: Method) -> MethodSearch:
         """The search of a method on a log."""
-        place = (source.name, method.name)
-        if place not in self._searches:
+        key = (source.name, method.name)
+        if key not in self._searches:
             here = self.settings
             rounds = method.rounds(self._trials_of(method), here.search_seed)
-            try_out = partial(self._runs, "trial", source, method)
-            try_again = partial(self._runs, "runoff", source, method)
+            trial_jobs = partial(self._runs, "trial", source, method)
+            runoff_jobs = partial(self._runs, "runoff", source, method)
             half = max(rounds.trials // 2, 1)
             finalists = 1 if method.sampler is None else min(here.finalists, half)
-            self._searches[place] = MethodSearch(method.plan, rounds, try_out, try_again, finalists, self.store)
-        return self._searches[place]
+            self._searches[key] = MethodSearch(method.plan, rounds, trial_jobs, runoff_jobs, finalists, self.store)
+        return self._searches[key]
 
     def _trials_of(self, method: Method) -> int:
         here = self.settings
