@@ -34,6 +34,15 @@ def test_fit_takes_the_winner(log, tmp_path, capsys):
     assert max(record["ndcg@10"] for record in model.history) == best["value"]
 
 
+def test_a_run_off_after_a_search_in_rounds(log, tmp_path, capsys):
+    words = ("--trials", 5, "--method", "rounds", "--finalists", 2, "--runoff-seeds", 2, "--range", "beta=0..1")
+    best = told(capsys, "tune", log, "--out", tmp_path, "--sampler", "vins", *words, *QUICK)
+    assert best["trials"] == 5
+    text = (tmp_path / "best.toml").read_text()
+    assert "the mean over 2 other seeds of the best of 2 finalists; 5 trials" in text
+    assert tomllib.loads(text)["set"]["beta"] == best["sampler"]["beta"]
+
+
 def test_what_is_typed_is_not_searched(log, tmp_path, capsys):
     """The paper's grid for VINS, with all but its margin fixed."""
     words = ("--reg", 0.001, "--set", "dim=4", "--set", "beta=1", "--set", "kappa=8", "--trials", 9, *QUICK)

@@ -194,7 +194,14 @@ def _sentence(tuned: Tuned) -> str:
     states = Counter(trial.state for trial in tuned.trials)
     told = ", ".join(f"{count} {state}" for state, count in states.most_common())
     epoch = "" if tuned.epoch is None else f" after epoch {tuned.epoch}"
-    return f"{tuned.metric} {tuned.value:.4f} on valid{epoch}, the best of {len(tuned.trials)} trials ({told})"
+    trials = f"{len(tuned.trials)} trials ({told})"
+    best = f"the best of {trials}"
+    if tuned.finalists:
+        seeds, count = len(tuned.finalists[0].values), len(tuned.finalists)
+        best = (
+            f"the mean over {seeds} other seeds of the best of {count} finalists; {trials}"
+        )
+    return f"{tuned.metric} {tuned.value:.4f} on valid{epoch}, {best}"
 
 
 def _print(tuned: Tuned, out: Path, best: str, json: bool) -> None:

@@ -24,7 +24,6 @@ FACTS = "vitalrank.plan"  # the study's note of what it searches
 LOST = (OSError, optuna.exceptions.StorageInternalError)  # what a storage that fails raises
 
 _DEFAULTS = {"method": "auto"}  # of facts that older studies do not have
-_SQLITE = "sqlite:///"
 _ATTEMPTS = 8  # to create tables that another process creates too
 _BUSY_SECONDS = 60.0  # to wait for another process's write to SQLite
 
@@ -74,8 +73,12 @@ def file_of(storage: str | os.PathLike[str] | None) -> Path | None:
     text = "" if storage is None else os.fspath(storage)
     if "://" not in text:
         return Path(text).resolve() if text else None
-    path = text.removeprefix(_SQLITE)
-    return None if "://" in path or "?" in path or path in ("", ":memory:") else Path(path).resolve()
+    if not text.startswith("sqlite"):
+        return None
+    from sqlalchemy import make_url
+
+    path = make_url(text).database or ":memory:"
+    return None if path.startswith((":memory:", "file:")) else Path(path).resolve()
 
 
 def storage_of(storage: str | os.PathLike[str] | None) -> optuna.storages.BaseStorage:
