@@ -198,9 +198,7 @@ def _sentence(tuned: Tuned) -> str:
     best = f"the best of {trials}"
     if tuned.finalists:
         seeds, count = len(tuned.finalists[0].values), len(tuned.finalists)
-        best = (
-            f"the mean over {seeds} other seeds of the best of {count} finalists; {trials}"
-        )
+        best = f"the mean over {seeds} other seeds of the best of {count} finalists; {trials}"
     return f"{tuned.metric} {tuned.value:.4f} on valid{epoch}, {best}"
 
 

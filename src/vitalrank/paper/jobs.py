@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from vitalrank.analysis import picture
+from vitalrank.analysis import project
 from vitalrank.comparing.outcomes import Outcome, write_outcome
-from vitalrank.comparing.planning import Entry
-from vitalrank.comparing.running import Job
+from vitalrank.comparing.planning import Method as ComparedMethod
+from vitalrank.comparing.runner import Runner
 from vitalrank.config import SETTINGS, TrainConfig
 from vitalrank.errors import TrainingError
 from vitalrank.evaluation import value_of
@@ -75,8 +75,8 @@ class StudyJob:
         return None if base is None else replace(base, **self.settings.sampler)
 
     @property
-    def entry(self) -> Entry:
-        return Entry(self.method.name, self.make, self.sampler)
+    def entry(self) -> ComparedMethod:
+        return ComparedMethod(self.method.name, self.make, self.sampler)
 
     @property
     def cost(self) -> float:
@@ -106,7 +106,7 @@ class TimeLimit:
     began: float = field(default_factory=time.time)
     is_cut: bool = False
 
-    def __call__(self, entry: Entry, seed: int, news: Record | Outcome) -> bool:
+    def __call__(self, entry: ComparedMethod, seed: int, news: Record | Outcome) -> bool:
         now = time.time()
         if self.end is not None and now > self.end:
             raise OutOfTimeError
@@ -119,7 +119,7 @@ class FinishedTraining:
     """A job whose training is over, and what its result is made from."""
 
     job: StudyJob
-    runner: Job
+    runner: Runner
     model: Any
     seconds: float
     is_cut: bool
@@ -149,9 +149,9 @@ def run_job(job: StudyJob, folder: Path, time_limit: TimeLimit, threads: int | N
 def _train(job: StudyJob, folder: Path, time_limit: TimeLimit, threads: int | None) -> FinishedTraining:
     kind, parts = KINDS[job.kind], cut(job.source, job.protocol)
     known = parts if kind.is_validated else {"train": parts["train"]}
-    runner = Job(job.config(threads), known, kind.is_counted, SETTINGS)
+    runner = Runner(job.config(threads), known, kind.is_counted, SETTINGS)
     model = job.make()
-    seconds = runner.train(model, job.entry, job.seed, follow=time_limit)
+    seconds = runner.train(model, job.entry, job.seed, callback=time_limit)
     return FinishedTraining(job, runner, model, seconds, time_limit.is_cut, folder)
 
 
@@ -167,7 +167,7 @@ def _on_valid(run: FinishedTraining) -> Result:
 
 def _on_test(run: FinishedTraining) -> Result:
     """What it scores on test too; user by user, in a file of its own."""
-    outcome = run.runner.measure(run.model, run.job.entry, run.job.seed, run.seconds, show=False)
+    outcome = run.runner.evaluate(run.model, run.job.entry, run.job.seed, run.seconds, show=False)
     write_outcome(_slim(outcome), outcome_file(run.folder, run.job))
     return {**_on_valid(run), "metrics": outcome.metrics}
 
@@ -193,7 +193,7 @@ def _short(value: Any) -> Any:
 
 def _plane(run: FinishedTraining) -> Result:
     """Its item vectors in the plane."""
-    shown = picture(run.model, sample=_SHOWN)
+    shown = project(run.model, sample=_SHOWN)
     points = [[round(x, 3), round(y, 3)] for x, y in shown.points.tolist()]
     return {"method": shown.method, "points": points, "degree_class": shown.degree_class.tolist()}
 
