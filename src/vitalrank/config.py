@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any
 
 from vitalrank._util.checks import (
@@ -176,3 +177,15 @@ class TrainConfig:
 
 
 SETTINGS = frozenset(field.name for field in fields(TrainConfig))
+DEFAULTS: Mapping[str, Any] = MappingProxyType({field.name: field.default for field in fields(TrainConfig)})
+
+
+def saved_setting(saved: Mapping[str, Any], name: str) -> Any:
+    """A setting as a saved identity has it: one that its version did not have yet was at its default.
+
+    Examples
+    --------
+    >>> saved_setting({"lr": 0.1}, "lr"), saved_setting({"lr": 0.1}, "margin"), saved_setting({}, "model")
+    (0.1, 1.0, None)
+    """
+    return saved.get(name, DEFAULTS.get(name))

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 
 from vitalrank._util.files import atomic_write, write_text
 from vitalrank.checkpoint import write_tensors
+from vitalrank.config import saved_setting
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import Record
 
@@ -89,6 +90,8 @@ def read_outcome(path: Path, expected: Mapping[str, Any]) -> Outcome | None:
     outcome = _read(path)
     for name, value in expected.items():
         found = outcome.identity[name]
+        if name == "training" and found is not None and value is not None:
+            found = {setting: saved_setting(found, setting) for setting in {**value, **found}}
         if found != value and (name != "training" or found is not None):
             raise SettingError(f"{path}: has {name} {found}, not {value}; choose another folder or remove it.")
     return outcome

@@ -12,6 +12,7 @@ from vitalrank._util.files import write_text
 from vitalrank.checkpoint import foreign_files
 from vitalrank.comparing.outcomes import read_json, result_file, values_file
 from vitalrank.comparing.planning import Method, slug
+from vitalrank.config import saved_setting
 from vitalrank.errors import SettingError, StorageError
 
 PLAN = "comparison.json"
@@ -46,9 +47,10 @@ class Store:
             if not isinstance(there, dict):
                 raise StorageError(f"{file}: its {part} is no JSON object; choose another folder.")
             for name, value in values.items():
-                if there.get(name) != value and not (part == "tuning" and part not in found and not value):
+                known = saved_setting(there, name) if part == "training" else there.get(name)
+                if known != value and not (part == "tuning" and part not in found and not value):
                     raise SettingError(
-                        f"{self.path}: holds a comparison with {name} {there.get(name)}, not {value}; "
+                        f"{self.path}: holds a comparison with {name} {known}, not {value}; "
                         "choose another folder, or ask for the same to go on."
                     )
 

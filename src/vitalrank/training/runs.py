@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from vitalrank._util.checks import check_count, is_number
 from vitalrank._util.locks import only_writer
 from vitalrank.checkpoint import is_saved, read_folder, read_meta, write_folder
+from vitalrank.config import saved_setting
 from vitalrank.engines.base import Engine
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
@@ -178,7 +179,7 @@ class RunFolder:
                 f"{self.path}: holds no whole record of a run ({error}); restore it, or choose another folder."
             ) from error
         for name, value in self.identity.items():
-            found = record.identity.get(name)
+            found = saved_setting(record.identity, name)
             if name == "threads" and found is None:  # a run of version 0.1, which did not write it
                 continue
             if found != value:

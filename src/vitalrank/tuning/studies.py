@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from vitalrank.config import saved_setting
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.tuning.spaces import Choice, Dimension
 
@@ -136,7 +137,7 @@ def _check_facts(study: optuna.Study, facts: Mapping[str, Any], storage: object)
         study.set_user_attr(FACTS, dict(facts))
     found = study.user_attrs[FACTS]  # read back: another process may have written at the same moment
     for name, value in facts.items():
-        there = found.get(name, _DEFAULTS.get(name))
+        there = saved_setting({**_DEFAULTS, **found}, name)
         if there != value:
             raise SettingError(
                 f"{storage}: study {study.study_name!r} has {name} {there}, not {value}; ask for the same "
