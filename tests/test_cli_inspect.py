@@ -85,7 +85,8 @@ def test_a_run_is_drawn_on_a_page(trained, tmp_path, capsys):
     _, folder = trained
     assert call("inspect", folder, "--page", tmp_path / "page.html") == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "a reaches NDCG@10" in page
+    assert "MF with VINS reaches NDCG@10" in page
+    assert "Run a" in page
     assert "VINS(beta=0.5, kappa=32" in page
     assert "nothing to draw" not in page
     assert "page.html" in capsys.readouterr().out
@@ -99,7 +100,7 @@ def test_a_page_replaces_an_earlier_one_and_nothing_else(trained, tmp_path, caps
     for name, text in (("log.tsv", "user\titem\n"), ("own.html", "<!doctype html>\n<title>Mine</title>\n")):
         (tmp_path / name).write_text(text)
         told = complaint(capsys, "inspect", folder, "--page", tmp_path / name)
-        assert "is there already and no page of vitalrank" in told
+        assert "exists and was not written by vitalrank" in told
         assert (tmp_path / name).read_text() == text
 
 
