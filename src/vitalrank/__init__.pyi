@@ -24,8 +24,10 @@ from vitalrank.evaluation import significance as significance
 from vitalrank.history import History as History
 from vitalrank.interactions import Interactions as Interactions
 from vitalrank.models import load as load
+from vitalrank.models.als import ALS as ALS
 from vitalrank.models.cml import CML as CML
 from vitalrank.models.custom import TorchRecommender as TorchRecommender
+from vitalrank.models.ease import EASE as EASE
 from vitalrank.models.fpmc import FPMC as FPMC
 from vitalrank.models.irgan import IRGAN as IRGAN
 from vitalrank.models.itemknn import ItemKNN as ItemKNN

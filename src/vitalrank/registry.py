@@ -104,6 +104,8 @@ MODELS = Registry(
         "marank": Entry("models.marank:MARank"),
         "cml": Entry("models.cml:CML"),
         "irgan": Entry("models.irgan:IRGAN"),
+        "als": Entry("models.als:ALS"),
+        "ease": Entry("models.ease:EASE"),
         "itemknn": Entry("models.itemknn:ItemKNN"),
         "mostpopular": Entry("models.mostpopular:MostPopular"),
         "torchrecommender": Entry("models.custom:TorchRecommender", needs_modules=True),

@@ -13,7 +13,7 @@ from tests.fuzz import _mutations as mutations
 
 import vitalrank as vr
 
-MODELS = ("MF", "ItemKNN", "MostPopular", "FPMC")
+MODELS = ("MF", "ALS", "EASE", "sparse EASE", "ItemKNN", "MostPopular", "FPMC")
 
 
 @cache
@@ -25,6 +25,9 @@ def saved(name: str) -> Path:
     train, test = log.split_last(0.2)
     model = {
         "MF": lambda: vr.MF(dim=4, bias=True).fit(train, vr.Uniform(), epochs=1),
+        "ALS": lambda: vr.ALS(dim=4, epochs=2).fit(train),
+        "EASE": lambda: vr.EASE(reg=5.0).fit(train),
+        "sparse EASE": lambda: vr.EASE(reg=5.0, neighbours=4).fit(train),
         "ItemKNN": lambda: vr.ItemKNN(neighbours=5).fit(train),
         "MostPopular": lambda: vr.MostPopular().fit(train),
         "FPMC": lambda: vr.FPMC(dim=4, length=2).fit(train, vr.Uniform(), epochs=1),

@@ -11,9 +11,11 @@ from vitalrank.errors import SettingError, StorageError
 from vitalrank.registry import MODELS
 
 if TYPE_CHECKING:
+    from vitalrank.models.als import ALS
     from vitalrank.models.base import DotRecommender, Recommender
     from vitalrank.models.cml import CML
     from vitalrank.models.custom import TorchRecommender
+    from vitalrank.models.ease import EASE
     from vitalrank.models.fpmc import FPMC
     from vitalrank.models.irgan import IRGAN
     from vitalrank.models.itemknn import ItemKNN
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from vitalrank.models.mostpopular import MostPopular
 
 __all__ = [
+    "ALS",
     "CML",
+    "EASE",
     "FPMC",
     "IRGAN",
     "MF",

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_matrix, csr_matrix
 
-from vitalrank._util.checks import to_float, to_int
+from vitalrank._util.checks import check_choice, to_float, to_int
+from vitalrank.checkpoint import Saved
 from vitalrank.errors import SettingError
-from vitalrank.interactions import Interactions, check_rows
-from vitalrank.kernels.cpu.ranking.neighbours import nearest_by_cosine
-from vitalrank.models.base import Array, Recommender, check_finite_table
+from vitalrank.interactions import Interactions, check_log
+from vitalrank.kernels.cpu.ranking.neighbours import nearest_neighbours
+from vitalrank.models.base import Array
+from vitalrank.models.item_weights import ItemWeightModel, sparse_columns
+
+Floats = NDArray[np.float64]
 
 
-class ItemKNN(Recommender):
+class ItemKNN(ItemWeightModel):
     r"""Score of an item: how alike it is to the user's items, over its nearest neighbours.
 
     .. math::
 
         s(u, i) = \sum_{j \in I_u \cap N_k(i)} c_{ji}, \qquad
-        c_{ji} = \frac{|U_j \cap U_i|}{\sqrt{|U_j|\,|U_i|} + \lambda}
+        c_{ji} = \frac{\sum_{v \in U_j \cap U_i} w_v}{n_j n_i + \lambda}
 
     ``N_k(i)`` are the ``k`` items most like the predicted item ``i`` (equal ones: lower internal id first),
-    without ``i`` itself.
+    without ``i`` itself. The similarity gives the weight ``w`` of a user and the norm ``n`` of an item:
+
+    - ``"cosine"``: ``w = 1`` and ``n_i = sqrt(|U_i|)``.
+    - ``"tfidf"``: ``w_v = ln(1 + I / |I_v|)^2``, so that users with many items say less, and
+      ``n_i = sqrt(sum_{v in U_i} w_v)``.
+    - ``"bm25"``: the same ``w``, and ``n_i = (1 + k1 l_i) / (1 + k1)`` with ``l_i = 1 - b + b |U_i| / mean |U|``.
 
     Parameters
     ----------
@@ -33,75 +42,91 @@ class ItemKNN(Recommender):
         ``k``.
     shrinkage
         ``lambda``: pulls down similarities that rest on few users.
+    similarity
+        ``"cosine"``, ``"tfidf"`` or ``"bm25"``.
+    k1, b
+        Of ``"bm25"`` alone: how soon the norm grows with the number of users, and how much of it depends on that
+        number at all (0: nothing, so that popular items are the nearest; 1: everything).
 
     References
     ----------
-    Deshpande and Karypis, "Item-based top-N recommendation algorithms", TOIS 2004.
+    Deshpande and Karypis, "Item-based top-N recommendation algorithms", TOIS 2004. Robertson and Zaragoza, "The
+    probabilistic relevance framework: BM25 and beyond", 2009.
 
     Examples
     --------
     >>> import vitalrank as vr
     >>> log = vr.Interactions.from_arrays([1, 1, 2, 2, 3], ["x", "y", "x", "y", "x"])
-    >>> ids, scores = vr.ItemKNN(neighbours=10).fit(log).recommend(3, n=1)
+    >>> ids, scores = vr.ItemKNN(neighbours=10, similarity="cosine").fit(log).recommend(3, n=1)
     >>> ids.tolist(), round(float(scores[0]), 2)
     (['y'], 0.82)
     """
 
-    def __init__(self, neighbours: int = 100, shrinkage: float = 0.0) -> None:
+    def __init__(
+        self, neighbours: int = 100, shrinkage: float = 0.0, similarity: str = "bm25", k1: float = 1.2, b: float = 0.3
+    ) -> None:
+        check_choice("similarity", similarity, SIMILARITIES)
         self.neighbours = to_int("neighbours", neighbours)
         self.shrinkage = to_float("shrinkage", shrinkage, least=0)
-        self._weights: csc_matrix | None = None
-
-    @property
-    def weights(self) -> csc_matrix:
-        """Similarities ``c_ji``: column ``i`` holds the neighbours that predict item ``i``."""  # (I, I) sparse
-        if self._weights is None:
-            raise SettingError("ItemKNN is not fitted yet: call fit(train) first.")
-        return self._weights
+        self.similarity = similarity
+        self.k1 = to_float("k1", k1, least=0)
+        self.b = to_float("b", b, least=0)
+        if self.b > 1:
+            raise SettingError(f"b is {b!r}; it must be a number from 0 to 1.")
 
     def fit(self, train: Interactions) -> Self:
         """Find each item's neighbours."""
+        check_log("train", train)
         seen, columns = train.csr, train.csr.tocsc()
+        user_weight, squared_norm = SIMILARITIES[self.similarity](self, train)
         shape = train.n_items, min(self.neighbours, train.n_items)
         scores, nearest = np.empty(shape, np.float32), np.empty(shape, np.int32)
-        nearest_by_cosine(columns.indptr, columns.indices, seen.indptr, seen.indices, self.shrinkage, scores, nearest)
-        order = np.argsort(nearest, axis=1)  # sparse columns want their rows in order
-        scores, nearest = np.take_along_axis(scores, order, axis=1), np.take_along_axis(nearest, order, axis=1)
-        found = nearest >= 0
+        nearest_neighbours(
+            columns.indptr, columns.indices, seen.indptr, seen.indices, user_weight, squared_norm, self.shrinkage,
+            scores, nearest,
+        )  # fmt: skip
         self.train = train
-        self._set_weights(scores[found], nearest[found], np.concatenate([[0], np.cumsum(found.sum(axis=1))]))
+        self._set_sparse(*sparse_columns(nearest, scores))
         return self
 
-    def _set_weights(self, values: Array, indices: Array, indptr: Array) -> None:
-        self._weights = csc_matrix((values, indices, indptr), shape=(self.train.n_items,) * 2)
-        self._by_row = self._weights.tocsr()  # a user's score is a sum of rows
-
-    def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
-        weights = self._by_row if stop - start == self.train.n_items else self._by_row[:, start:stop]
-        block: NDArray[np.float32] = (self.train.csr[users] @ weights).toarray()
-        return block
-
-    def history_scores(self, items: Array) -> NDArray[np.float32]:
-        once = np.unique(items)
-        row = csr_matrix((np.ones(len(once), np.float32), once, [0, len(once)]), shape=(1, self.train.n_items))
-        scores: NDArray[np.float32] = (row @ self._by_row).toarray()[0]
-        return scores
-
-    def similarities(self, item: int) -> NDArray[np.float32]:
-        column: NDArray[np.float32] = self.weights[:, [item]].toarray()[:, 0]
-        return column
-
     def settings(self) -> dict[str, Any]:
-        return {"neighbours": self.neighbours, "shrinkage": self.shrinkage}
+        return {name: getattr(self, name) for name in ("neighbours", "shrinkage", "similarity", "k1", "b")}
 
-    def tensors(self) -> dict[str, Array]:
-        weights = self.weights
-        return {"indptr": weights.indptr, "indices": weights.indices, "values": weights.data}
+    @classmethod
+    def from_saved(cls, saved: Saved, path: str | os.PathLike[str]) -> Self:
+        settings = saved.meta.get("settings")
+        if isinstance(settings, dict):
+            settings.setdefault("similarity", "cosine")  # version 0.1 had no other
+        return super().from_saved(saved, path)
 
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
-        values, indices, indptr = tensors["values"], tensors["indices"], tensors["indptr"]
-        check_rows(indptr, indices, self.train.n_items, self.train.n_items)
-        check_finite_table("values", values, indices.shape)
-        self._set_weights(values, indices, indptr)
-        if not self.weights.has_canonical_format:
-            raise ValueError("the neighbours of an item are not in order, or repeat")
+        self.restore_sparse(tensors)
+
+
+def _cosine(model: ItemKNN, train: Interactions) -> tuple[Floats, Floats]:
+    return np.ones(train.n_users), train.item_degree.astype(np.float64)
+
+
+def _tfidf(model: ItemKNN, train: Interactions) -> tuple[Floats, Floats]:
+    weight = _rarity(train)
+    return weight, train.csr.T.astype(np.float64) @ weight
+
+
+def _bm25(model: ItemKNN, train: Interactions) -> tuple[Floats, Floats]:
+    length = 1 - model.b + model.b * train.item_degree / train.item_degree.mean()
+    norm: Floats = (1 + model.k1 * length) / (1 + model.k1)
+    return _rarity(train), norm**2
+
+
+def _rarity(train: Interactions) -> Floats:
+    """``ln(1 + I / |I_v|)^2`` of each user; 1 item for those without any, who are in no sum."""
+    weight: Floats = np.log1p(train.n_items / np.maximum(train.user_degree, 1)) ** 2
+    return weight
+
+
+# By name: the weight of each user (U,) above 0, and the squared norm of each item (I,).
+SIMILARITIES: Mapping[str, Callable[[ItemKNN, Interactions], tuple[Floats, Floats]]] = {
+    "cosine": _cosine,
+    "tfidf": _tfidf,
+    "bm25": _bm25,
+}

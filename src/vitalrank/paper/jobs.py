@@ -85,7 +85,7 @@ class StudyJob:
 
     def make(self) -> Any:
         """The model, not yet trained."""
-        return model_class(self.method.model)(**self.settings.model)
+        return model_class(self.method.model)(**self.method.model_settings, **self.settings.model)
 
     def config(self, threads: int | None) -> TrainConfig:
         """The training settings: the model's own defaults, the method's, the job's."""

@@ -51,6 +51,7 @@ class Method:
     space: Space
     model: str = "mf"
     training: Mapping[str, Any] = field(default_factory=dict)  # fixed
+    model_settings: Mapping[str, Any] = field(default_factory=dict)  # fixed
     deep_space: Space | None = None  # with another model, where it is not the same
     beyond: bool = False  # not in the paper
     rank: int = 1  # lower ones are run first
@@ -84,7 +85,11 @@ class Method:
 
 
 _ALL = (
-    Method("itemknn", "Item-KNN", None, named_space("paper", "itemknn", None), model="itemknn", cost=0.1),
+    Method(
+        "itemknn", "Item-KNN", None,
+        {"neighbours": Choice((20, 50, 100, 200, 400)), "shrinkage": Choice((0.0, 10.0, 50.0, 200.0))},
+        model="itemknn", model_settings={"similarity": "cosine"}, cost=0.1,
+    ),
     Method("uni", "Uni", Uniform(), STEPS, rank=0),
     Method("pop", "POP", Popularity(), _own("pop")),
     Method("aobpr", "AOBPR", AOBPR(), _own("aobpr"), cost=2),

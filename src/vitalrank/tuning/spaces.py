@@ -102,11 +102,19 @@ _WIDE: Mapping[str, Space] = {
         "weight": _WEIGHT,
     },
 }  # fmt: skip
-# Models without steps have neither dim nor reg; both spaces are the same for them.
+# Models without a sampler have settings of their own; both spaces are the same for them.
 _PLAIN: Mapping[str, Space] = {
-    "itemknn": {"neighbours": Choice((20, 50, 100, 200, 400)), "shrinkage": Choice((0.0, 10.0, 50.0, 200.0))},
+    "als": {
+        "dim": Choice((16, 32, 64, 128)), "reg": Range(0.1, 100.0, log=True), "alpha": Range(1.0, 100.0, log=True),
+        "epochs": Choice((10, 15, 30)),
+    },
+    "ease": {"reg": Range(10.0, 10_000.0, log=True)},
+    "itemknn": {
+        "neighbours": Choice((20, 50, 100, 200, 400)), "shrinkage": Choice((0.0, 10.0, 50.0, 200.0)),
+        "similarity": Choice(("cosine", "tfidf", "bm25")), "b": Range(0.0, 1.0),
+    },
     "mostpopular": {},
-}
+}  # fmt: skip
 SPACES: Mapping[str, tuple[Space, Mapping[str, Space]]] = {"paper": (_PAPER_ALL, _PAPER), "wide": (_WIDE_ALL, _WIDE)}
 
 

@@ -1,0 +1,91 @@
+"""What models of one weight per pair of items share: the score is the sum of the weights of the user's items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_matrix, csr_matrix
+
+from vitalrank.errors import SettingError
+from vitalrank.interactions import check_rows
+from vitalrank.models.base import Array, Recommender, check_finite_table
+
+
+class ItemWeightModel(Recommender):
+    """``s(u, i) = sum_j W_ji`` over the user's items ``j``, with sparse or dense ``W``.
+
+    A subclass gives ``fit``, which calls ``_set_sparse`` or ``_set_dense``, and ``settings``.
+    """
+
+    _weights: Any = None
+
+    @property
+    def weights(self) -> Any:
+        """``W`` (I, I), a SciPy csc_matrix or a NumPy array: column ``i`` holds the weights that predict item ``i``."""
+        if self._weights is None:
+            raise SettingError(f"{type(self).__name__} is not fitted yet: call fit(train) first.")
+        return self._weights
+
+    def _set_sparse(self, values: Array, indices: Array, indptr: Array) -> None:
+        """``W`` by its columns."""
+        self._weights = csc_matrix((values, indices, indptr), shape=(self.train.n_items,) * 2)
+        self._by_row: Any = self._weights.tocsr()  # a user's score is a sum of rows
+
+    def _set_dense(self, weights: NDArray[np.float32]) -> None:
+        self._weights = self._by_row = weights
+
+    def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
+        weights = self._by_row if stop - start == self.train.n_items else self._by_row[:, start:stop]
+        return _dense(self.train.csr[users] @ weights)
+
+    def history_scores(self, items: Array) -> NDArray[np.float32]:
+        once = np.unique(items)
+        row = csr_matrix((np.ones(len(once), np.float32), once, [0, len(once)]), shape=(1, self.train.n_items))
+        scores: NDArray[np.float32] = _dense(row @ self._by_row)[0]
+        return scores
+
+    def similarities(self, item: int) -> NDArray[np.float32]:
+        column: NDArray[np.float32] = _dense(self.weights[:, [item]])[:, 0]
+        return column
+
+    def tensors(self) -> dict[str, Array]:
+        weights = self.weights
+        if isinstance(weights, np.ndarray):
+            return {"weights": weights}
+        return {"indptr": weights.indptr, "indices": weights.indices, "values": weights.data}
+
+    def restore_sparse(self, tensors: Mapping[str, Array]) -> None:
+        """Take back sparse weights that ``tensors`` gave; ValueError if they are none."""
+        values, indices, indptr = tensors["values"], tensors["indices"], tensors["indptr"]
+        check_rows(indptr, indices, self.train.n_items, self.train.n_items)
+        check_finite_table("values", values, indices.shape)
+        self._set_sparse(values, indices, indptr)
+        if not self.weights.has_canonical_format:
+            raise ValueError("the neighbours of an item are not in order, or repeat")
+
+    def restore_dense(self, tensors: Mapping[str, Array]) -> None:
+        """Take back dense weights that ``tensors`` gave; ValueError if they are none."""
+        check_finite_table("weights", tensors["weights"], (self.train.n_items,) * 2)
+        self._set_dense(tensors["weights"])
+
+
+def sparse_columns(rows: NDArray[np.int32], values: NDArray[np.float32]) -> tuple[Array, Array, Array]:
+    """Values, rows and bounds of sparse columns, from ``(I, k)`` rows of each column; -1 stands for none.
+
+    Examples
+    --------
+    >>> sparse_columns(np.array([[2, 1], [-1, 0]]), np.array([[0.5, 0.7], [0.0, 0.7]]))
+    (array([0.7, 0.5, 0.7]), array([1, 2, 0]), array([0, 2, 3]))
+    """
+    order = np.argsort(rows, axis=1)  # sparse columns want their rows in order
+    values, rows = np.take_along_axis(values, order, axis=1), np.take_along_axis(rows, order, axis=1)
+    found = rows >= 0
+    return values[found], rows[found], np.concatenate([[0], np.cumsum(found.sum(axis=1))])
+
+
+def _dense(block: Any) -> NDArray[np.float32]:
+    found: NDArray[np.float32] = block if isinstance(block, np.ndarray) else block.toarray()
+    return found
