@@ -64,7 +64,7 @@ class ALS(DotRecommender):
     (2, 5)
     """
 
-    def __init__(self, dim: int = 64, reg: float = 1.0, alpha: float = 10.0, epochs: int = 15, seed: int = 0) -> None:
+    def __init__(self, dim: int = 64, reg: float = 10.0, alpha: float = 3.0, epochs: int = 15, seed: int = 0) -> None:
         self.dim = to_int("dim", dim)
         self.reg = to_float("reg", reg, least=0)
         self.alpha = to_float("alpha", alpha, least=0)
