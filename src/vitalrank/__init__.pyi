@@ -23,6 +23,7 @@ from vitalrank.evaluation import evaluate as evaluate
 from vitalrank.evaluation import significance as significance
 from vitalrank.history import History as History
 from vitalrank.interactions import Interactions as Interactions
+from vitalrank.interactions import split_like as split_like
 from vitalrank.models import load as load
 from vitalrank.models.als import ALS as ALS
 from vitalrank.models.cml import CML as CML

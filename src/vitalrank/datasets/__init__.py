@@ -173,11 +173,13 @@ def _check_place(source: str | PathLike[str], target: Path) -> None:
 
 
 def write_log(log: Interactions, target: str | PathLike[str]) -> Path:
-    """Write a log as Parquet with columns user, item and time, first under another name."""
+    """Write a log as Parquet with columns user, item, time and weight (those that it has), first under another name."""
     path = Path(target)
     columns = {"user": _column(log.user_ids, log.users), "item": _column(log.item_ids, log.items)}
     if log.times is not None:
         columns["time"] = pa.array(log.times)
+    if log.weights is not None:
+        columns["weight"] = pa.array(log.weights)
     with atomic_write(path) as temporary:
         pq.write_table(pa.table(columns), temporary, compression="zstd")
     return path

@@ -14,6 +14,7 @@ from vitalrank.errors import DataError, SettingError
 from vitalrank.interactions.encoding import bad_times
 from vitalrank.interactions.frames import is_frame
 from vitalrank.interactions.log import Interactions
+from vitalrank.interactions.weighting import bad_weight
 
 
 def check_log(name: str, given: Any) -> None:
@@ -73,6 +74,11 @@ def check_parts(log: Interactions) -> None:
     same_user = inside[1:-1]  # (N - 1,) row p + 1 is of the user of row p
     if (np.diff(log.sorted_items) == 0)[same_user].any():
         raise ValueError("a user has an item twice")
+    if log.weights is not None:
+        if log.weights.shape != log.items.shape or log.weights.dtype != np.float32:
+            raise ValueError(f"weights are {log.weights.dtype} {log.weights.shape}, not one float32 per row")
+        if bad_weight(log.weights) is not None:
+            raise ValueError("a weight is negative or no number")
     if log.times is None:
         return
     if log.times.shape != log.items.shape or log.times.dtype not in (np.int64, np.float64):

@@ -23,11 +23,23 @@ WELL_KNOWN = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES}
 
 
 class Columns(NamedTuple):
-    """The columns of a log, by name; time may be absent."""
+    """The columns of a log, by name; time and weight may be absent."""
 
     user: str
     item: str
     time: str | None
+    weight: str | None = None
+
+    @property
+    def present(self) -> dict[str, str]:
+        """The columns that there are, by their roles.
+
+        Examples
+        --------
+        >>> Columns("u", "i", None, "stars").present
+        {'user': 'u', 'item': 'i', 'weight': 'stars'}
+        """
+        return {role: name for role, name in self._asdict().items() if name}
 
 
 # Records whose other fields would make the plain names ambiguous.
@@ -51,8 +63,9 @@ def recognise(
     time: str | bool | None = None,
     where: str = "frame",
     values: Callable[[str], Iterable[Any]] = lambda name: (),
+    weight: str | None = None,
 ) -> Columns:
-    """Find the user, item and time columns.
+    """Find the user, item, time and weight columns.
 
     Parameters
     ----------
@@ -64,26 +77,27 @@ def recognise(
         What to call the source in an error.
     values
         The first values of a column; asked for only where no time is found, which may yet be there.
+    weight
+        The name of the weight column; None: the log has no weights.
 
     Examples
     --------
     >>> recognise(["movieId", "userId", "rating", "timestamp"])
-    Columns(user='userId', item='movieId', time='timestamp')
+    Columns(user='userId', item='movieId', time='timestamp', weight=None)
     """
     if time is True:
         raise DataError(f"{where}: time=True means nothing; give a column name, None or False.")
     if user is None and item is None and time is None:
         for layout in LAYOUTS:
-            if set(layout) <= set(names):
-                return _once(layout, names, where)
+            if set(layout[:3]) <= set(names):
+                return _once(layout._replace(weight=_named(names, weight, where, "weight")), names, where)
     found = Columns(
         _named(names, user, where, "user") or _guess(names, "user", where),
         _named(names, item, where, "item") or _guess(names, "item", where),
         None if time is False else _named(names, time, where, "time") or _guess(names, "time", where, needed=False),
+        _named(names, weight, where, "weight"),
     )
-    if len(set(found)) < 3:
-        raise DataError(f"{where}: one column has two roles ({listed(found)}); name three different ones.")
-    found = _once(found, names, where)
+    found = _once(found._replace(time=found.time or None), names, where)
     if time is None and found.time is None:
         ask_about_time([name for name in names if name not in found], values, where)
     return found
@@ -118,9 +132,12 @@ def _guess(names: Sequence[str], role: str, where: str, needed: bool = True) -> 
 
 
 def _once(found: Columns, names: Sequence[str], where: str) -> Columns:
-    for name in found:
-        if name and list(names).count(name) > 1:
+    roles = found.present
+    if len(set(roles.values())) < len(roles):
+        raise DataError(f"{where}: one column has two roles ({listed(roles.values())}); name different ones.")
+    for name in roles.values():
+        if list(names).count(name) > 1:
             raise DataError(
                 f"{where}: column {quoted(name)} occurs {list(names).count(name)} times; rename or drop one."
             )
-    return found._replace(time=found.time or None)
+    return found

@@ -117,6 +117,20 @@ def as_times(values: ArrayLike | pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     return numbers
 
 
+def to_floats(values: ArrayLike | pa.Array | pa.ChunkedArray, name: str) -> NDArray[np.float64]:
+    """Numbers, or text that says them, as float64."""
+    column = as_column(values, name)
+    refuse_nulls(column, name)
+    kind = column.type
+    if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise DataError(f"{name}: type {kind}; give numbers.")
+    try:
+        text = column.cast(pa.large_string()) if _is_text(kind) else column
+        return numbers_of(text.cast(pa.float64(), safe=False))
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{name}: a value is no number; give numbers.") from error
+
+
 def _parsed(column: pa.Array) -> pa.Array:
     """Times written as text, read as numbers or ISO dates; left alone if they are neither."""
     if not _is_text(column.type):

@@ -2,30 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
+from vitalrank._util.display import first_line, listed
 from vitalrank.errors import DataError
 from vitalrank.interactions.columns import recognise
+from vitalrank.interactions.encoding import as_column
 from vitalrank.interactions.unrecognised_time import first_values
 
+CHUNK = 1 << 16  # rows
 Name = str | int | None  # frames of pandas have numbers for names, too
 
 
-def columns_of(frame: Any, user: Name, item: Name, time: Name) -> tuple[Any, Any, Any]:
-    """The user, item and time columns of a frame, as Arrow columns; no other column is read where that can be."""
+def columns_of(frame: Any, user: Name, item: Name, time: Name, weight: Name = None) -> tuple[Any, Any, Any, Any]:
+    """The user, item, time and weight columns of a frame, as Arrow columns; no other is read where that can be."""
     source = _source(frame)
     names = _names(source)
     by_text = {str(name): name for name in names}
-    asked: list[Any] = [str(name) if type(name) is int else name for name in (user, item, time)]
-    who, what, when = asked
+    asked: list[Any] = [str(name) if type(name) is int else name for name in (user, item, time, weight)]
+    who, what, when, how_much = asked
     found = recognise(
-        list(map(str, names)), who, what, when, values=lambda name: _first(_column(source, by_text[name]))
-    )
+        list(map(str, names)), who, what, when, weight=how_much,
+        values=lambda name: _first(_column(source, by_text[name])),
+    )  # fmt: skip
     columns = {name: _column(source, by_text[name]) for name in found if name}
-    return columns[found.user], columns[found.item], columns[found.time] if found.time else None
+    return columns[found.user], columns[found.item], columns.get(found.time or ""), columns.get(found.weight or "")
+
+
+def table_of_rows(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> pa.Table:
+    """Rows, read in chunks, as a table; a row that is shorter than others names fewer columns.
+
+    Examples
+    --------
+    >>> table_of_rows([("ann", 7), ("bob", 9)], ["user", "item", "time"]).column_names
+    ['user', 'item']
+    """
+    names = list(columns)
+    chunks: list[pa.Table] = []
+    read, rest = 0, iter(rows)
+    while chunk := list(islice(rest, CHUNK)):
+        width = len(chunks[0].columns) if chunks else len(chunk[0])
+        bad = next((place for place, row in enumerate(chunk, read) if len(row) != width), None)
+        if bad is not None or not 2 <= width <= len(names):
+            bad = read if bad is None else bad
+            raise DataError(
+                f"Row {bad} has {len(chunk[bad - read])} values for columns {listed(names)}; say columns=..."
+            )
+        arrays = [as_column(list(values), name) for name, values in zip(names, zip(*chunk, strict=True), strict=False)]
+        chunks.append(pa.table(arrays, names[:width]))
+        read += len(chunk)
+    if not chunks:
+        raise DataError("There are no rows; give at least one interaction.")
+    try:
+        return pa.concat_tables(chunks, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise DataError(f"Rows are of several types ({first_line(error)}); give all ints or all strings.") from error
 
 
 def is_frame(value: Any) -> bool:

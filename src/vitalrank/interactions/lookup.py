@@ -15,25 +15,53 @@ from vitalrank.errors import UnknownIdError
 from vitalrank.interactions.encoding import Ids
 
 
-def positions_of(ids: Ids, wanted: ArrayLike, side: str) -> NDArray[np.int64]:
-    """Where each wanted id lies among the sorted ids; ints never match strings."""
-    values = np.array(wanted, dtype=object, ndmin=1)
-    kind: tuple[type, ...] = (str,) if ids.dtype == object else (int, np.integer)
-    for value in values:
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise UnknownIdError(f"No {side} {quoted(value)}: the {side} ids of this log are {kind[0].__name__}s.")
-    try:
-        values = values.astype(ids.dtype)
-    except OverflowError:
-        raise UnknownIdError(
-            f"No {side} {quoted(max(values, key=abs))}: the {side} ids of this log fit 64 bits."
-        ) from None
-    positions = np.searchsorted(ids, values)
-    found = ids[np.minimum(positions, len(ids) - 1)] == values
-    if not found.all():
-        missing = values.tolist()[int(np.argmin(found))]
-        raise UnknownIdError(f"No {side} {quoted(missing)} in this log of {len(ids):,} {side}s; give one of them.")
-    return positions
+class IdIndex:
+    """Finds ids among distinct ids in any order; ints never match strings.
+
+    Examples
+    --------
+    >>> IdIndex(np.array([7, 9, 8]), "item").positions_of([8, 7])
+    array([2, 0])
+    """
+
+    def __init__(self, ids: Ids, side: str) -> None:
+        self._ids, self._side = ids, side
+        is_sorted = bool((ids[1:] > ids[:-1]).all())
+        self._order = None if is_sorted else np.argsort(ids, kind="stable")  # (I,)
+
+    def positions_of(self, wanted: ArrayLike) -> NDArray[np.int64]:
+        """Where each wanted id lies among the ids; `UnknownIdError` names one that is not there."""
+        values = self._checked(wanted)
+        positions = self.find(values)
+        if (positions < 0).any():
+            missing = values.tolist()[int(np.argmin(positions))]
+            raise UnknownIdError(
+                f"No {self._side} {quoted(missing)} in this log of {len(self._ids):,} {self._side}s; give one of them."
+            )
+        return positions
+
+    def find(self, values: Ids) -> NDArray[np.int64]:
+        """Where each id, of the type of these ids, lies among them; -1 where it does not."""
+        if not len(self._ids):
+            return np.full(len(values), -1, np.int64)
+        positions = np.minimum(np.searchsorted(self._ids, values, sorter=self._order), len(self._ids) - 1)
+        if self._order is not None:
+            positions = self._order[positions]
+        return np.where(self._ids[positions] == values, positions, -1)
+
+    def _checked(self, wanted: ArrayLike) -> Ids:
+        values = np.array(wanted, dtype=object, ndmin=1)
+        ids, side = self._ids, self._side
+        kind: tuple[type, ...] = (str,) if ids.dtype == object else (int, np.integer)
+        for value in values:
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise UnknownIdError(f"No {side} {quoted(value)}: the {side} ids of this log are {kind[0].__name__}s.")
+        try:
+            return values.astype(ids.dtype)
+        except OverflowError:
+            raise UnknownIdError(
+                f"No {side} {quoted(max(values, key=abs))}: the {side} ids of this log fit 64 bits."
+            ) from None
 
 
 def digest_of(arrays: Iterable[NDArray[Any] | None]) -> str:

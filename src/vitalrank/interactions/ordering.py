@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,19 +59,36 @@ def _time_order(times: NDArray[Any]) -> Permutation:
     return order.take(stable_order((offsets >> 16).astype(np.int32).take(order)))
 
 
-def first_of_pairs(indptr: NDArray[np.int64], items: Codes, n_items: int) -> NDArray[np.bool_] | None:
-    """Marks the first row of each (user, item) pair; None when no pair repeats."""
+class Pairs(NamedTuple):
+    """The rows of repeated (user, item) pairs, grouped by pair, and oldest first within a pair."""
+
+    rows: Permutation  # (N,) all rows
+    repeats: NDArray[np.bool_]  # (N - 1,) whether rows[p + 1] is of the pair of rows[p]
+
+    def kept(self, last: bool) -> NDArray[np.bool_]:
+        """Marks the first row of each pair, or the last."""  # (N,)
+        kept = np.ones(len(self.rows), np.bool_)
+        kept[(self.rows[:-1] if last else self.rows[1:])[self.repeats]] = False
+        return kept
+
+    def sums(self, values: NDArray[Any] | None) -> NDArray[np.float64]:
+        """The sum of the values of each pair's rows, or their number, at the pair's last row."""  # (N,)
+        pair = np.concatenate([[0], np.cumsum(~self.repeats)])  # (N,)
+        summed = np.bincount(pair, None if values is None else values[self.rows]).astype(np.float64)
+        sums = np.zeros(len(self.rows))
+        sums[self.rows] = summed[pair]
+        return sums
+
+
+def find_repeats(indptr: NDArray[np.int64], items: Codes, n_items: int) -> Pairs | None:
+    """The pairs of users and items, by row; None when no pair repeats."""
     rows = _row_numbers(len(items))
     # One transposition lists every item's users in order: a repeated pair's rows come one after the other.
     by_item = csr_matrix((rows, items, indptr), shape=(len(indptr) - 1, n_items)).tocsc()
-    repeat = by_item.indices[1:] == by_item.indices[:-1]
+    repeats = by_item.indices[1:] == by_item.indices[:-1]
     begins = by_item.indptr[1:-1]
-    repeat[begins[(begins > 0) & (begins < len(items))] - 1] = False
-    if not repeat.any():
-        return None
-    first = np.ones(len(items), np.bool_)
-    first[by_item.data[1:][repeat]] = False
-    return first
+    repeats[begins[(begins > 0) & (begins < len(items))] - 1] = False
+    return Pairs(by_item.data, repeats) if repeats.any() else None
 
 
 def renumber(ids: Ids, codes: Codes) -> tuple[Ids, Codes]:

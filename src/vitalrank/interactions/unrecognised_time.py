@@ -77,4 +77,15 @@ def _looks_like_time(value: Any) -> bool:
             value = float(value)
         except ValueError:
             return False
-    return isinstance(value, Real) and any(FIRST <= float(value) / unit < END for unit in UNITS)
+    return isinstance(value, Real) and unit_of(float(value)) is not None
+
+
+def unit_of(moment: float) -> float | None:
+    """How many units of unix time make a second, by the size of a time; None where it is no moment of our days.
+
+    Examples
+    --------
+    >>> unit_of(1_600_000_000), unit_of(1_600_000_000_000), unit_of(17)
+    (1, 1000.0, None)
+    """
+    return next((unit for unit in UNITS if FIRST <= moment / unit < END), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ from vitalrank.checkpoint import Saved, write_folder
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions, check_parts, check_rows
+from vitalrank.interactions.arrays import LogArrays
 from vitalrank.ranking.scorers import DotScorer, Scorer
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 _LOGS = "log."  # prefix of the tensors that hold the training log and what was held out of it
 _NOT_WHOLE = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+_NEGATIVES = "train negatives"  # no name of a held-out part
 _TRAINING = "training."  # prefix of those that a run folder adds
 
 
@@ -146,10 +149,13 @@ class Recommender(Scorer):
     def log_tensors(self) -> dict[str, Array]:
         """The training log and the held-out parts, as arrays to save."""
         arrays: dict[str, Array] = {}
-        for part, log in {"train": self.train, **self.held_out}.items():
-            arrays |= {f"{_LOGS}{part}.indptr": log.indptr, f"{_LOGS}{part}.items": log.items}
-            if log.times is not None:
-                arrays[f"{_LOGS}{part}.times"] = log.times
+        logs: dict[str, LogArrays] = {"train": self.train, **self.held_out}
+        if self.train.negative_log is not None:
+            logs[_NEGATIVES] = self.train.negative_log
+        for part, log in logs.items():
+            fields: dict[str, Array | None] = {"indptr": log.indptr, "items": log.items}
+            fields |= {"times": log.times, "weights": log.weights}
+            arrays |= {f"{_LOGS}{part}.{name}": array for name, array in fields.items() if array is not None}
         return arrays
 
     @classmethod
@@ -240,9 +246,11 @@ def _logs_of(saved: Saved, user_ids: Array, item_ids: Array) -> dict[str, Intera
     for part, fields in parts.items():
         check_rows(fields["indptr"], fields["items"], len(user_ids), len(item_ids))
         indptr, items = fields["indptr"].astype(np.int64, copy=False), fields["items"].astype(np.int32, copy=False)
-        logs[part] = Interactions(indptr, items, fields.get("times"), user_ids, item_ids)
+        times, weights = fields.get("times"), fields.get("weights")
+        logs[part] = Interactions(indptr, items, times, user_ids, item_ids, weights=weights)
         check_parts(logs[part])
-    return logs
+    known = logs.pop(_NEGATIVES, None)
+    return {part: replace(log, negative_log=known) for part, log in logs.items()}
 
 
 def check_finite_table(name: str, table: Array, shape: tuple[int, ...]) -> None:

@@ -12,6 +12,7 @@ from scipy import sparse
 from vitalrank._util.display import printable, quoted
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
+from vitalrank.interactions.weighting import REPEATS, check_repeats
 from vitalrank.readers.collecting import Collector
 from vitalrank.readers.finding import find_files
 from vitalrank.readers.lines import Wanted
@@ -31,6 +32,8 @@ def read(
     user: Column = None,
     item: Column = None,
     time: str | int | bool | None = None,
+    weight: str | int | bool | None = None,
+    repeats: str = "first",
     sep: str | None = None,
     header: bool | None = None,
     on_bad: str = "raise",
@@ -51,6 +54,12 @@ def read(
     user, item, time
         Column names (or positions from 0, in a file without header); None looks for well-known names.
         ``time=False`` ignores times, so that a user's rows keep the order of the file.
+    weight
+        The column of the weights, such as a rating or a count, which scale the loss of each row in training; None has
+        none. For a sparse matrix True: its entries.
+    repeats
+        What becomes of repeated (user, item) pairs: ``"first"``, ``"last"``, ``"sum"`` or ``"count"``, as for
+        `Interactions.from_arrays`.
     sep
         The separator of a delimited file; None finds it.
     header
@@ -72,12 +81,15 @@ def read(
     """
     if on_bad not in ("raise", "skip"):
         raise SettingError(f"on_bad={quoted(on_bad)}: give 'raise' or 'skip'.")
+    check_repeats(repeats, REPEATS)
     if not isinstance(path, str | PathLike | list | tuple):
-        return _from_memory(path, (user, item, time), file_options=(sep, header))
+        return _from_memory(path, (user, item, time, weight), repeats, file_options=(sep, header))
+    if isinstance(weight, bool):
+        raise SettingError(f"weight={weight}: give the column of the weights, or None.")
     _check_separator(sep)
-    collector = Collector(skip=on_bad == "skip")
+    collector = Collector(skip=on_bad == "skip", repeats=repeats)
     for file in find_files(path):
-        _read_file(file, (user, item, time), sep, header, collector)
+        _read_file(file, (user, item, time, weight), sep, header, collector)
     return collector.finish(printable(path, 200))
 
 
@@ -93,16 +105,20 @@ def _read_file(path: Path, wanted: Wanted, sep: str | None, header: bool | None,
                 read_text(source, wanted, sep, header, collector)
 
 
-def _from_memory(data: Any, wanted: Wanted, file_options: tuple[str | None, bool | None]) -> Interactions:
+def _from_memory(data: Any, wanted: Wanted, repeats: str, file_options: tuple[str | None, bool | None]) -> Interactions:
     if isinstance(data, Interactions):
         return data
     if any(option is not None for option in file_options):
         raise SettingError("sep= and header= are for files; leave them out.")
     if isinstance(data, sparse.sparray | sparse.spmatrix):
-        if any(column is not None for column in wanted):
-            raise SettingError("user=, item= and time= name columns, which a sparse matrix has not; leave them out.")
-        return Interactions.from_csr(data)
-    return Interactions.from_frame(data, *wanted)
+        *columns, weight = wanted
+        if any(column is not None for column in columns) or not (weight is None or isinstance(weight, bool)):
+            raise SettingError(
+                "user=, item=, time= and weight= name columns, which a sparse matrix has not; leave them out, or say "
+                "weight=True if its entries are the weights."
+            )
+        return Interactions.from_csr(data, weights=bool(weight))
+    return Interactions.from_frame(data, *wanted, repeats=repeats)
 
 
 def _check_separator(sep: str | None) -> None:

@@ -16,6 +16,7 @@ from vitalrank.interactions import Interactions
 from vitalrank.readers.ids import LONGEST_ID, Batch, IdColumn
 from vitalrank.readers.lines import ROLES, Layout, Row
 from vitalrank.readers.times import TimeReader
+from vitalrank.readers.weights import read_weight, read_weights
 
 logger = logging.getLogger(__name__)
 NAMED_IN_LOG = 5
@@ -24,7 +25,8 @@ NAMED_IN_LOG = 5
 class Collector:
     """Takes batches in file order, of one file or several, and builds a log of them."""
 
-    def __init__(self, skip: bool) -> None:
+    def __init__(self, skip: bool, repeats: str = "first") -> None:
+        self.repeats = repeats
         self.source = ""  # the present file, for messages
         self.skip = skip
         self.skipped = 0
@@ -34,6 +36,7 @@ class Collector:
         self._time_reader = TimeReader()
         self._users, self._items = IdColumn(), IdColumn()
         self._times: list[NDArray[Any]] = []
+        self._weights: list[NDArray[np.float64]] = []
 
     @property
     def _untyped(self) -> bool:
@@ -60,36 +63,47 @@ class Collector:
         users = self._users.prepare(table["user"].combine_chunks(), self._untyped)
         items = self._items.prepare(table["item"].combine_chunks(), self._untyped)
         times = self._time_reader.column(table["time"].combine_chunks()) if "time" in table.column_names else None
-        self._append(users, items, times)
+        weights = read_weights(table["weight"].combine_chunks()) if "weight" in table.column_names else None
+        self._append(users, items, times, weights)
 
     def add_rows(self, rows: Iterable[Row], place: str = "line") -> None:
         """Append rows one by one; those with a problem go to `bad`."""
         has_time = self.layout is not None and self.layout.has_time
-        good: list[tuple[Any, Any, Any]] = []
+        good: list[tuple[Any, Any, Any, float | None]] = []
         for row in rows:
-            problem, time = row.problem or _id_problem(row), None
+            problem, time, weight = row.problem or _id_problem(row), None, None
             if has_time and not problem:
                 try:
                     time = self._time_reader.single(row.time)
                 except ValueError as error:
                     problem = str(error)
+            if row.weight is not None and not problem:
+                try:
+                    weight = read_weight(row.weight)
+                except ValueError as error:
+                    problem = str(error)
             if problem:
                 self.bad(f"{place} {row.line}", problem)
             else:
-                good.append((row.user, row.item, time))
+                good.append((row.user, row.item, time, weight))
         if good:
-            users, items, times = zip(*good, strict=True)
+            users, items, times, weights = zip(*good, strict=True)
             self._append(
                 self._users.prepare(pa.array(users), self._untyped),
                 self._items.prepare(pa.array(items), self._untyped),
                 np.array(times) if has_time else None,
+                None if None in weights else np.array(weights, np.float64),
             )
 
-    def _append(self, users: Batch, items: Batch, times: NDArray[Any] | None) -> None:
+    def _append(
+        self, users: Batch, items: Batch, times: NDArray[Any] | None, weights: NDArray[np.float64] | None
+    ) -> None:
         self._users.append(users)
         self._items.append(items)
         if times is not None:
             self._times.append(times)
+        if weights is not None:
+            self._weights.append(weights)
         self.rows += len(users)
 
     def bad(self, place: str, reason: str) -> None:
@@ -112,8 +126,9 @@ class Collector:
         user_ids, users = self._users.finish()
         item_ids, items = self._items.finish()
         times = np.concatenate(self._times) if self._times else None
-        self._times = []
-        return Interactions.from_codes(users, items, times, user_ids, item_ids, self.skipped)
+        weights = np.concatenate(self._weights).astype(np.float32) if self._weights else None
+        self._times, self._weights = [], []
+        return Interactions.from_codes(users, items, times, user_ids, item_ids, self.skipped, weights, self.repeats)
 
 
 def _words(layout: Layout) -> tuple[str, ...]:

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from vitalrank.readers.lines import ROLES, Block, Layout, Row, SlowPathNeeded
+from vitalrank.readers.lines import Block, Layout, Row, SlowPathNeeded
 
 ONE_BYTE = "\x1f"  # stands in for a separator of several bytes
 PARSE_BYTES = 1 << 22
@@ -25,11 +26,11 @@ class Delimited:
 
     separator: str
     width: int
-    places: tuple[int, ...]  # of user, item and perhaps time
+    places: dict[str, int]  # of user, item and perhaps time and weight
 
     @property
     def layout(self) -> Layout:
-        return Layout("delimited text", len(self.places) == 3)
+        return Layout("delimited text", "time" in self.places)
 
     @cached_property
     def _names(self) -> list[str]:
@@ -40,7 +41,7 @@ class Delimited:
         has_quotes = b'"' in data
         if has_quotes and np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')) % 2:
             raise SlowPathNeeded  # Arrow takes all that follows a quote that is never closed for one value
-        types = {self._names[place]: pa.string() for place in self.places}
+        types = {self._names[place]: pa.string() for place in self.places.values()}
         data = _one_byte(data, self.separator)
         table = pacsv.read_csv(
             pa.py_buffer(data),
@@ -52,24 +53,24 @@ class Delimited:
         )
         if has_quotes and (any(map(_has_newline, table.columns)) or _swallows(data, table.num_rows, self.separator)):
             raise SlowPathNeeded
-        return table.rename_columns(list(ROLES[: len(types)]))
+        return table.rename_columns(list(self.places))
 
     def slow(self, block: Block) -> Iterator[Row]:
         for line, fields, problem in split_lines(block, self.separator, self._problem):
-            yield Row(line, problem=problem) if problem else Row(line, *self._values(fields))
+            yield Row(line, problem=problem) if problem else Row(line, **self._values(fields))
 
-    def _values(self, fields: Sequence[str]) -> list[str]:
-        """User, item and perhaps time."""
-        return [fields[place] for place in self.places]
+    def _values(self, fields: Sequence[str]) -> dict[str, Any]:
+        """User, item and perhaps time and weight."""
+        return {role: fields[place] for role, place in self.places.items()}
 
     def _problem(self, fields: Sequence[str]) -> str | None:
         if len(fields) != self.width:
             return f"{len(fields)} columns instead of {self.width}"
         values = self._values(fields)
-        for role, value in zip(ROLES, values, strict=False):
+        for role, value in values.items():
             if "\n" in value:
                 return f"the {role} goes on over the end of the line"
-        return _not_utf8(values)
+        return _not_utf8(list(values.values()))
 
 
 def _letter(separator: str) -> str:

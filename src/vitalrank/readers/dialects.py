@@ -31,10 +31,10 @@ def find_dialect(
         header = _has_header(first, lines[1:], wanted, source)
     if not header:
         return Delimited(separator, len(first), _by_position(wanted, lines, source)), block
-    user, item, time = (_name_at(first, column, source) for column in wanted)
+    user, item, time, weight = (_name_at(first, column, source) for column in wanted)
     below = dict(zip(first, zip(*lines[1:], strict=True), strict=False))  # nothing where there is no other line
-    columns = recognise(first, user, item, time, source, lambda name: below.get(name, ()))  # type: ignore[arg-type]
-    places = tuple(first.index(name) for name in columns if name)
+    columns = recognise(first, user, item, time, source, lambda name: below.get(name, ()), weight)  # type: ignore[arg-type]
+    places = {role: first.index(name) for role, name in columns.present.items()}
     end = block.data.find(b"\n") + 1 or len(block.data)
     return Delimited(separator, len(first), places), Block(block.data[end:], block.line + 1)
 
@@ -113,24 +113,25 @@ def _place(column: int, width: int, source: str) -> int:
     return column
 
 
-def _by_position(wanted: Wanted, lines: list[Fields], source: str) -> tuple[int, ...]:
+def _by_position(wanted: Wanted, lines: list[Fields], source: str) -> dict[str, int]:
     """Positions in a file without header: those given, else user, item, perhaps a rating, and time last."""
     width = len(lines[0])
     for column in wanted:
         if isinstance(column, str):
             raise DataError(f"{source}: no header, so no column {quoted(column)}; give positions from 0.")
-    user, item, time = wanted
+    user, item, time, weight = wanted
     if user is None and item is None and 2 <= width <= 4:
         user, item = 0, 1
-        time = _last_if_time(lines, source) if time is None and width > 2 else time
+        if time is None and width > 2 + (weight is not None) and weight != width - 1:
+            time = _last_if_time(lines, source)
     if user is None or item is None:
         raise DataError(f"{source}: {width} columns without header; say user= and item= as positions from 0.")
-    roles = [user, item] if time is None or time is False else [user, item, time]
-    places = tuple(_place(int(role), width, source) for role in roles)
-    if len(set(places)) < len(places):
+    roles = {"user": user, "item": item, "time": None if time is False else time, "weight": weight}
+    places = {role: _place(int(place), width, source) for role, place in roles.items() if place is not None}
+    if len(set(places.values())) < len(places):
         raise DataError(f"{source}: one column has two roles; give different positions.")
     if time is None:
-        others = [place for place in range(width) if place not in places]
+        others = [place for place in range(width) if place not in places.values()]
         ask_about_time(others, lambda place: (fields[place] for fields in lines), source)
     return places
 

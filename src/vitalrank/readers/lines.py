@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-Wanted = tuple[str | int | None, str | int | None, str | int | bool | None]  # user, item, time as the caller named them
-ROLES = ("user", "item", "time")
+Name = str | int | None
+Wanted = tuple[Name, Name, Name | bool, Name]  # user, item, time and weight as the caller named them
+ROLES = ("user", "item", "time", "weight")
 
 
 class SlowPathNeeded(Exception):  # noqa: N818 - control flow, not a failure
@@ -29,6 +30,7 @@ class Row(NamedTuple):
     user: Any = None
     item: Any = None
     time: Any = None
+    weight: Any = None
     problem: str | None = None
 
 
@@ -49,7 +51,7 @@ class Parser(Protocol):
         """Format, and types of the columns; ids are untyped where only their text says whether they are integers."""
 
     def fast(self, data: bytes) -> pa.Table | None:
-        """Columns user, item and perhaps time; ArrowInvalid when in doubt, None when the format has no fast path."""
+        """The columns there are; ArrowInvalid when in doubt, None when the format has no fast path."""
 
     def slow(self, block: Block) -> Iterator[Row]:
         """The lines of a block, one by one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,15 @@ def read_parquet(path: Path, wanted: Wanted, collector: Collector) -> None:
 def _read(raw: pa.NativeFile, wanted: Wanted, collector: Collector) -> None:
     file = pq.ParquetFile(raw)
     schema = file.schema_arrow
-    columns = recognise(schema.names, *wanted, collector.source, lambda name: _first(file, name))  # type: ignore[arg-type]
+    user, item, time, weight = wanted
+    first = partial(_first, file)
+    columns = recognise(schema.names, user, item, time, collector.source, first, weight)  # type: ignore[arg-type]
     # Strings stay dictionary-encoded: a short file may repeat a long one a million times.
-    texts = [name for name in columns if name and any(belongs(schema.field(name).type) for belongs in _TEXT)]
+    names = list(columns.present.values())
+    texts = [name for name in names if any(belongs(schema.field(name).type) for belongs in _TEXT)]
     file = pq.ParquetFile(raw, read_dictionary=texts)
     row = 0
-    for batch in file.iter_batches(BATCH_ROWS, columns=[name for name in columns if name]):
+    for batch in file.iter_batches(BATCH_ROWS, columns=names):
         table = _table(batch, columns, collector.source)
         collector.expect(_layout(table, collector.source))
         try:
@@ -62,8 +66,9 @@ def _first(file: pq.ParquetFile, name: str) -> list[Any]:
 
 
 def _table(batch: pa.RecordBatch, columns: Columns, source: str) -> pa.Table:
-    arrays = [_plain(batch[name], f"{source}, column {quoted(name)}") for name in columns if name]
-    return pa.table(arrays, list(ROLES[: len(arrays)]))
+    return pa.table(
+        {role: _plain(batch[name], f"{source}, column {quoted(name)}") for role, name in columns.present.items()}
+    )
 
 
 def _plain(column: pa.Array, where: str) -> pa.Array:
@@ -96,6 +101,6 @@ def _layout(table: pa.Table, source: str) -> Layout:
 def _rows(table: pa.Table, row: int) -> Iterator[Row]:
     for place in range(table.num_rows):
         try:
-            yield Row(row + place, *(column[place].as_py() for column in table.columns))
+            yield Row(row + place, **{role: table[role][place].as_py() for role in table.column_names})
         except (ValueError, OverflowError) as error:  # bytes that are not UTF-8, a year after 9999
             yield Row(row + place, problem=f"a value cannot be read ({first_line(error)})")

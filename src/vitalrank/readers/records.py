@@ -14,7 +14,7 @@ import pyarrow.json as pajson
 from vitalrank._util.display import quoted
 from vitalrank.errors import DataError
 from vitalrank.interactions.columns import Columns, recognise
-from vitalrank.readers.lines import ROLES, Block, Layout, Row, Wanted
+from vitalrank.readers.lines import Block, Layout, Row, Wanted
 
 PARSE_BYTES = 1 << 22
 ARROW_TYPES: dict[type, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string()}
@@ -44,9 +44,9 @@ class Records:
             read_options=pajson.ReadOptions(block_size=PARSE_BYTES),
             parse_options=pajson.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore"),
         )
-        table = table.select([name for name in self.columns if name])
+        table = table.select(list(self.columns.present.values()))
         table.validate(full=True)  # the parser lets bytes pass that are not UTF-8
-        return table.rename_columns(list(ROLES[: table.num_columns]))
+        return table.rename_columns(list(self.columns.present))
 
     def slow(self, block: Block) -> Iterator[Row]:
         for line, data in enumerate(block.data.split(b"\n"), block.line):
@@ -58,10 +58,11 @@ class Records:
             record = parse_record(data, self.load)
         except ValueError as error:
             return Row(line, problem=str(error))
-        user, item, time = (record.get(name) if name else None for name in self.columns)
-        for name, value in zip(self.columns, (user, item, time), strict=True):
-            if name and value is None:
+        values = {role: record.get(name) for role, name in self.columns.present.items()}
+        for role, name in self.columns.present.items():
+            if values[role] is None:
                 return Row(line, problem=f"no {quoted(name)}")
+        user, item = values["user"], values["item"]
         for name, value, kind in zip(self.columns[:2], (user, item), self.id_types, strict=True):
             if type(value) is not kind:
                 return Row(
@@ -71,7 +72,7 @@ class Records:
                 return Row(line, problem=f"{quoted(name)} is {quoted(value)}, more than 64 bits hold")
             if isinstance(value, str) and not _is_unicode(value):
                 return Row(line, problem=f"{quoted(name)} is {quoted(value)}, which UTF-8 cannot write")
-        return Row(line, user, item, time)
+        return Row(line, **values)
 
 
 def _is_unicode(text: str) -> bool:
@@ -111,7 +112,8 @@ def find_records(block: Block, wanted: Wanted, source: str) -> Records:
         raise DataError(f"{source}, line {block.line}: {problem}; give one JSON object per line.")
     if any(isinstance(column, int) and not isinstance(column, bool) for column in wanted):
         raise DataError(f"{source}: records have names and no positions; give the names of the fields.")
-    columns = recognise(list(record), *wanted, source, lambda name: [record[name]])  # type: ignore[arg-type]
+    user, item, time, weight = wanted
+    columns = recognise(list(record), user, item, time, source, lambda name: [record[name]], weight)  # type: ignore[arg-type]
     id_types = (type(record[columns.user]), type(record[columns.item]))
     for name, kind in zip((columns.user, columns.item), id_types, strict=True):
         if kind not in KIND_NAMES:
@@ -123,5 +125,5 @@ def find_records(block: Block, wanted: Wanted, source: str) -> Records:
 
 
 def _schema(record: dict[str, Any], columns: Columns) -> pa.Schema | None:
-    kinds = [(name, ARROW_TYPES.get(type(record[name]))) for name in columns if name]
+    kinds = [(name, ARROW_TYPES.get(type(record[name]))) for name in columns.present.values()]
     return pa.schema(kinds) if all(kind for _, kind in kinds) else None
