@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vitalrank as vr
@@ -24,6 +24,7 @@ def content(log: vr.Interactions) -> set[Row]:
     return set(zip(log.user_ids[log.users].tolist(), log.item_ids[log.items].tolist(), log.times.tolist(), strict=True))
 
 
+@settings(deadline=None)
 @given(rows, rows, st.sampled_from(["first", "last"]))
 def test_extending_is_reading_all_at_once_under_other_numbers(old: list[Row], new: list[Row], repeats: str) -> None:
     first, more = log_of(old), log_of(new)

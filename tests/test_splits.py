@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vitalrank as vr
@@ -27,6 +27,7 @@ def triples(log: vr.Interactions) -> set[Row]:
     return set(zip(log.user_ids[log.users].tolist(), log.item_ids[log.items].tolist(), log.times.tolist(), strict=True))
 
 
+@settings(deadline=None)
 @given(rows, st.integers(1, 4), st.none() | st.integers(0, 3))
 def test_a_count_is_held_out_of_every_user_who_has_more(rows: list[Row], count: int, valid: int | None) -> None:
     log = log_of(rows)
@@ -41,6 +42,7 @@ def test_a_count_is_held_out_of_every_user_who_has_more(rows: list[Row], count: 
         )
 
 
+@settings(deadline=None)
 @given(rows, st.integers(0, 20), st.sampled_from(["keep", "drop"]))
 def test_nothing_from_the_cutoff_on_is_trained_on(rows: list[Row], cutoff: int, unseen: str) -> None:
     log = log_of(rows, weighted=True)
@@ -61,6 +63,7 @@ def test_nothing_from_the_cutoff_on_is_trained_on(rows: list[Row], cutoff: int, 
         assert found == (len({r[0] for r in after} - users), len({r[1] for r in after} - items), len(strange))
 
 
+@settings(deadline=None)
 @given(rows, st.sampled_from([0.1, 0.25, 0.5]), st.none() | st.sampled_from([0.0, 0.2]))
 def test_a_share_of_the_latest_rows_is_held_out(rows: list[Row], share: float, valid: float | None) -> None:
     log = log_of(rows)
@@ -75,6 +78,7 @@ def test_a_share_of_the_latest_rows_is_held_out(rows: list[Row], share: float, v
     assert all(a.times.max() < b.times.min() for a, b in pairwise(parts))
 
 
+@settings(deadline=None)
 @given(rows, st.integers(0, 2**64 - 1))
 def test_a_random_split_is_as_large_as_the_last_and_the_same_for_a_seed(rows: list[Row], seed: int) -> None:
     log = log_of(rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
@@ -20,6 +20,7 @@ rows = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(rows, st.sampled_from(["first", "last", "sum", "count"]), st.booleans())
 def test_repeats_are_the_plain_definition(rows: list[Row], repeats: str, weighted: bool) -> None:
     users, items, times, weights = map(list, zip(*rows, strict=True))
