@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vitalrank
-from vitalrank.kernels.caching import digest_of
+from vitalrank.kernels.caching import digest_of, remove_stale
 from vitalrank.kernels.compiling import UNTESTED, cache_class
 from vitalrank.kernels.cpu.training.initial import fill_normal
 from vitalrank.kernels.private_folders import is_private
@@ -102,6 +102,50 @@ def test_a_kept_kernel_is_compiled_again_when_one_that_it_calls_has_changed(tmp_
     changed = output_of(KEPT, tmp_path).split()
     assert [found for found, *_ in (first, again, changed)] == ["0", "1", "0"]
     assert again[1:] == first[1:] != changed[1:]
+
+
+PERMUTED = """
+import numpy as np
+from vitalrank.kernels.cpu.training import permutation
+rows = np.zeros(5, np.int64)
+permutation.fill_rows(permutation.epoch_permutation(5, 1, 1), 0, rows)
+(found,) = permutation.fill_rows.stats.cache_hits.values() or [0]
+print(found, *rows)
+"""
+
+
+def test_kernels_kept_by_a_version_with_another_class_are_not_read(tmp_path):
+    library = copied(tmp_path / "vitalrank")
+    first = output_of(PERMUTED, tmp_path).split()
+    for path in library.rglob("*.py"):
+        path.write_text(path.read_text().replace("Permutation", "Shuffle"))
+    assert output_of(PERMUTED, tmp_path).split() == first
+    assert output_of(PERMUTED, tmp_path).split() == ["1", *first[1:]]
+
+
+@pytest.mark.parametrize("damage", [b"no pickle", b"cvitalrank.kernels.cpu\nOrder\n.", b""])
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_a_kernel_that_cannot_be_read_is_compiled_anew_and_kept(tmp_path, damage, kind):
+    copied(tmp_path / "vitalrank")
+    first = output_of(PERMUTED, tmp_path).split()
+    for path in tmp_path.rglob(f"*.{kind}"):
+        path.write_bytes(damage)
+    assert output_of(PERMUTED, tmp_path).split() == first
+    assert output_of(PERMUTED, tmp_path).split() == ["1", *first[1:]]
+
+
+def test_kernels_of_other_versions_are_removed_but_for_the_newest(tmp_path):
+    folders = [tmp_path / f"vitalrank-{number}" for number in range(5)]
+    for age, folder in enumerate(folders):
+        folder.mkdir()
+        (folder / "kernel.nbi").touch()
+        os.utime(folder, (1000 - age, 1000 - age))
+    for name in ("kernel.nbi", "kernel.1.nbc", "module.cpython-312.pyc", "other"):
+        (tmp_path / name).touch()
+    remove_stale(tmp_path, folders[4])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "module.cpython-312.pyc", "other", "vitalrank-0", "vitalrank-1", "vitalrank-4",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["losses.py", "kernels/cpu/callee.py"])

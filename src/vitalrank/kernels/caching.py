@@ -1,8 +1,10 @@
-"""Compiled kernels on disk: kept until any source of the kernels changes, in a folder that only the user can write.
+"""Compiled kernels on disk: one folder for each state of the kernels' sources, which only the user can write.
 
 Numba keeps a function until its own file changes, not those of the functions it calls: after an upgrade that left its
-file alone a kernel would run as it was. The cache here stamps each kernel with the sources of all of them, and reads no
-folder that others can write, since what it reads is a pickle. It is ours alone: Numba's classes stay as they are.
+file alone a kernel would run as it was. And it unpickles an index before it compares versions, which fails if a class
+has been renamed. So the folder here is named by the sources of all kernels: nothing of another version is ever read.
+What cannot be read is compiled anew. No folder that others can write is read, since what is read is a pickle.
+The cache is ours alone: Numba's classes stay as they are.
 
 This module needs names that Numba calls private; ``compiling`` does without it where they are missing or untested.
 """
@@ -10,6 +12,8 @@ This module needs names that Numba calls private; ``compiling`` does without it 
 from __future__ import annotations
 
 import hashlib
+import shutil
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,8 @@ from vitalrank.kernels.private_folders import fallback_folder, is_private
 
 _PACKAGE = Path(__file__).parents[1]
 _LOCATORS: tuple[Any, ...] = tuple(CacheImpl._locator_classes)
+_PREFIX = "vitalrank-"  # of the folders, one for each state of the sources
+_KEPT = 3  # of these folders: processes of another version may still run
 
 
 @cache
@@ -31,11 +37,28 @@ def digest_of(package: Path) -> str:
     return digest.hexdigest()
 
 
+def remove_stale(folder: Path, current: Path) -> None:
+    """Remove compiled kernels of other versions from our own ``folder``: all but the newest few, beside ``current``.
+
+    Earlier versions of the library kept theirs in ``folder`` itself.
+    """
+    with suppress(OSError):
+        found = [path for path in folder.glob(f"{_PREFIX}*") if path != current and not path.is_symlink()]
+        found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in found[_KEPT - 1 :]:
+            shutil.rmtree(path, ignore_errors=True)
+        for pattern in ("*.nbi", "*.nbc"):
+            for path in folder.glob(pattern):
+                path.unlink(missing_ok=True)
+
+
 class _Locator:
     """A locator of Numba's, with its folder if that is private, and the stamp of all sources."""
 
     def __init__(self, locator: Any, folder: Path) -> None:
-        self._locator, self._folder = locator, folder
+        self._locator, self._parent = locator, folder
+        stamp = hashlib.sha256(str(self.get_source_stamp()).encode()).hexdigest()
+        self._folder = folder / f"{_PREFIX}{stamp[:16]}"
 
     @classmethod
     def from_function(cls, function: Any, file: str) -> _Locator | None:
@@ -61,7 +84,9 @@ class _Locator:
         return str(self._folder)
 
     def ensure_cache_path(self) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self._folder.is_dir():
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            remove_stale(self._parent, self._folder)
 
     def get_disambiguator(self) -> str:
         return str(self._locator.get_disambiguator())
@@ -85,6 +110,22 @@ class _Impl(CompileResultCacheImpl):
 
 
 class KernelCache(FunctionCache):
-    """The cache of one kernel; RuntimeError if there is no folder for it."""
+    """The cache of one kernel, which runs without it where it fails; RuntimeError if there is no folder for it."""
 
     _impl_class = _Impl
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """A compiled kernel; None, and an empty index, if there is none that can be read."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # a damaged pickle raises anything
+            try:
+                self.flush()
+            except OSError:
+                self.disable()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled kernel, unless the disk is full or gone."""
+        with suppress(OSError):
+            super().save_overload(sig, data)
