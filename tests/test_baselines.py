@@ -27,11 +27,12 @@ def seen(log):
 # ---------------------------------------------------------------------------------------------------- ItemKNN
 
 
+@pytest.mark.parametrize("neighbours_of", ["predicted", "history"])
 @pytest.mark.parametrize("similarity", ["cosine", "tfidf", "bm25"])
 @pytest.mark.parametrize(("neighbours", "shrinkage", "k1", "b"), [(4, 0.0, 1.2, 0.2), (100, 3.0, 0.5, 1.0)])
-def test_itemknn_equals_the_plain_definition(log, seen, similarity, neighbours, shrinkage, k1, b):
-    model = vr.ItemKNN(neighbours, shrinkage, similarity, k1, b).fit(log)
-    expected = plain.item_knn(plain.similarities(seen, similarity, k1, b, shrinkage), neighbours)
+def test_itemknn_equals_the_plain_definition(log, seen, neighbours_of, similarity, neighbours, shrinkage, k1, b):
+    model = vr.ItemKNN(neighbours, shrinkage, similarity, k1, b, neighbours_of).fit(log)
+    expected = plain.item_knn(plain.similarities(seen, similarity, k1, b, shrinkage), neighbours, neighbours_of)
     np.testing.assert_allclose(model.weights.toarray(), expected, rtol=1e-5)
     users = np.arange(log.n_users)
     np.testing.assert_allclose(model.scores(users, 0, log.n_items), seen @ expected, rtol=1e-4, atol=1e-6)

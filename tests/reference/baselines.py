@@ -37,13 +37,13 @@ def nearest(alike: Matrix, i: int, neighbours: int) -> list[int]:
     return [j for j in order if alike[j, i] > 0][:neighbours]
 
 
-def item_knn(alike: Matrix, neighbours: int) -> Matrix:
-    """Column i: the similarities of the nearest neighbours of i."""
+def item_knn(alike: Matrix, neighbours: int, neighbours_of: str = "predicted") -> Matrix:
+    """Column i, or row i with ``"history"``: the similarities of the nearest neighbours of i."""
     weights = np.zeros_like(alike)
     for i in range(len(alike)):
         for j in nearest(alike, i, neighbours):
             weights[j, i] = alike[j, i]
-    return weights
+    return weights if neighbours_of == "predicted" else weights.T
 
 
 def ease(seen: Matrix, reg: float) -> Matrix:

@@ -95,7 +95,7 @@ def _summary(model: Any, out: Path) -> Iterator[str]:
         kept = f"best epoch {best} of {len(history)}" if best else f"{len(history)} epochs"
         score = f", {metric} {values[best]:.4f} on valid" if best in values else ""
         seconds = sum(record.get("seconds", 0.0) for record in history)
-        yield f"{history.sampler}: {kept}{score}, {seconds:.1f} s of training."
+        yield f"{history.sampler or type(model).__name__}: {kept}{score}, {seconds:.1f} s of training."
     command = "evaluate" if "test" in model.held_out else "inspect"
     yield f"Next: vitalrank {command} {quote(str(out))}"
 

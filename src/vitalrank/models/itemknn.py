@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from vitalrank._util.checks import check_choice, to_float, to_int
 from vitalrank.checkpoint import Saved
@@ -48,6 +49,10 @@ class ItemKNN(ItemWeightModel):
         Of ``"bm25"`` alone: how soon the norm grows with the number of users, and how much of it depends on that
         number at all (0: nothing, so that popular items are the nearest; 1: everything).
 
+    neighbours_of
+        Whose ``k`` nearest count: those of the ``"predicted"`` item, as above, or those of each item of the user's
+        ``"history"`` (``i in N_k(j)``), which favours popular items.
+
     References
     ----------
     Deshpande and Karypis, "Item-based top-N recommendation algorithms", TOIS 2004. Robertson and Zaragoza, "The
@@ -63,12 +68,20 @@ class ItemKNN(ItemWeightModel):
     """
 
     def __init__(
-        self, neighbours: int = 100, shrinkage: float = 0.0, similarity: str = "bm25", k1: float = 1.2, b: float = 0.3
+        self,
+        neighbours: int = 100,
+        shrinkage: float = 0.0,
+        similarity: str = "bm25",
+        k1: float = 1.2,
+        b: float = 0.3,
+        neighbours_of: str = "predicted",
     ) -> None:
         check_choice("similarity", similarity, SIMILARITIES)
+        check_choice("neighbours_of", neighbours_of, ("predicted", "history"))
         self.neighbours = to_int("neighbours", neighbours)
         self.shrinkage = to_float("shrinkage", shrinkage, least=0)
         self.similarity = similarity
+        self.neighbours_of = neighbours_of
         self.k1 = to_float("k1", k1, least=0)
         self.b = to_float("b", b, least=0)
         if self.b > 1:
@@ -86,11 +99,17 @@ class ItemKNN(ItemWeightModel):
             scores, nearest,
         )  # fmt: skip
         self.train = train
-        self._set_sparse(*sparse_columns(nearest, scores))
+        values, rows, bounds = sparse_columns(nearest, scores)
+        if self.neighbours_of == "history":  # the similarity is symmetric: row j, not column i, holds the k nearest
+            kept = csr_matrix((values, rows, bounds), shape=(train.n_items,) * 2).tocsc()
+            values, rows, bounds = kept.data, kept.indices, kept.indptr
+        self._set_sparse(values, rows, bounds)
         return self
 
     def settings(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("neighbours", "shrinkage", "similarity", "k1", "b")}
+        return {
+            name: getattr(self, name) for name in ("neighbours", "shrinkage", "similarity", "k1", "b", "neighbours_of")
+        }
 
     @classmethod
     def from_saved(cls, saved: Saved, path: str | os.PathLike[str]) -> Self:

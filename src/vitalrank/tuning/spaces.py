@@ -112,6 +112,7 @@ _PLAIN: Mapping[str, Space] = {
     "itemknn": {
         "neighbours": Choice((20, 50, 100, 200, 400)), "shrinkage": Choice((0.0, 10.0, 50.0, 200.0)),
         "similarity": Choice(("cosine", "tfidf", "bm25")), "b": Range(0.0, 1.0),
+        "neighbours_of": Choice(("predicted", "history")),
     },
     "mostpopular": {},
 }  # fmt: skip
