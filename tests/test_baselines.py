@@ -195,6 +195,15 @@ def test_als_starts_from_its_seed(log):
     assert (first != other).any()
 
 
+def test_als_takes_the_weights_of_the_log():
+    users, items, weights = [1, 1, 2, 2, 3], [5, 6, 5, 7, 6], [1.0, 3.0, 2.0, 0.5, 4.0]
+    bare = vr.Interactions.from_arrays(users, items)
+    log = vr.Interactions.from_arrays(users, items, weights=weights)
+    own, given = vr.ALS(dim=2, epochs=2).fit(log), vr.ALS(dim=2, epochs=2).fit(bare, weights=log.weights)
+    np.testing.assert_array_equal(own.item_table, given.item_table)
+    assert (own.item_table != vr.ALS(dim=2, epochs=2).fit(bare).item_table).any()
+
+
 @pytest.mark.parametrize("weights", [[1.0], "all", np.nan, -1.0])
 def test_als_checks_weights(log, weights):
     given = weights if isinstance(weights, list) else np.full(len(log), weights)

@@ -90,7 +90,7 @@ class ALS(DotRecommender):
         train
             The log.
         weights
-            ``r`` of each row of ``train``, at least 0; 1 by default.
+            ``r`` of each row of ``train``, at least 0; by default the log's own weights, or 1.
         threads
             Most threads; all by default. The result does not depend on it.
         resume
@@ -116,6 +116,8 @@ class ALS(DotRecommender):
 
     def _excess(self, train: Interactions, weights: ArrayLike | None) -> Floats:
         """By how much the confidence of each row of the log exceeds that of an empty cell: ``alpha r``."""
+        if weights is None:
+            weights = train.weights
         if weights is None:
             return np.full(len(train), self.alpha, np.float32)
         given = np.asarray(weights)
