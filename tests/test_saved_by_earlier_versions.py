@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vitalrank as vr
-from commands import call, told
+from commands import call, complaint, told
 
 SAVED = Path(__file__).parent / "saved"
 VERSIONS = sorted(path.parent.name for path in SAVED.glob("*/expected.json"))
@@ -188,7 +188,7 @@ def test_compare_reads_finished_runs(number, copy, capsys):
     expected = EXPECTED[number]["commands"]
     files = sorted((folder / "compare" / "runs").iterdir())
     before = {path: path.stat().st_mtime_ns for path in files}
-    found = told(capsys, *expected["words"]["compare"])["ranking"]
+    found = told(capsys, *expected["words"]["compare"], "--baselines", "none")["ranking"]
     assert {path: path.stat().st_mtime_ns for path in (folder / "compare" / "runs").iterdir()} == before
     for row, was in zip(found, expected["compare"], strict=True):
         assert (row["label"], row["runs"]) == (was["label"], was["runs"])
@@ -203,7 +203,7 @@ def test_compare_adds_to_finished_runs(number, copy, capsys):
     ]
     before = {path: path.stat().st_mtime_ns for path in (folder / "compare" / "runs").iterdir()}
     labels = {row["label"] for row in told(capsys, *words)["ranking"]}
-    assert labels == {"mf uni", "mf vins", "mf dns", "mostpopular"}
+    assert labels == {"mf uni", "mf vins", "mf dns", "mostpopular", "itemknn", "ease"}
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
@@ -222,6 +222,28 @@ def test_a_search_goes_on(number, more, copy, capsys):
     assert {row.partition(",")[0] for row in rows} <= {row.partition(",")[0] for row in found}
     if not more:
         assert found == rows
+
+
+@pytest.mark.parametrize("number", VERSIONS)
+def test_tables_of_an_earlier_version_are_replaced_and_files_of_others_are_not(number, copy, capsys):
+    folder = copy(number)
+    words = [*EXPECTED[number]["commands"]["words"]["compare"], "--baselines", "none"]
+    (folder / "compare" / "results.md").write_text("my notes")
+    assert "results.md" in complaint(capsys, *words)
+    (folder / "compare" / "results.md").unlink()
+    told(capsys, *words)
+    assert "p: paired t-test" in (folder / "compare" / "results.md").read_text()
+
+
+def test_a_search_goes_on_in_its_space_where_the_named_one_was_widened(copy, capsys):
+    studies = pytest.importorskip("vitalrank.tuning.studies")
+    copy(VERSIONS[0])
+    space = {"dim": "16,64,128", "reg": "0.0005,0.001,0.005,0.01", "candidates": "10,20"}  # as 0.1 had it
+    words = ["tune", "log.parquet", "--out", "named", "--epochs", "2", "--threads", "1", "--sampler", "dns"]
+    ranges = [word for name, text in space.items() for word in ("--range", f"{name}={text}")]
+    told(capsys, *words, *ranges, "--trials", "1")
+    assert told(capsys, *words, "--trials", "2")["trials"] == 2
+    assert studies.recorded_space("named/study.db", "mf-dns") == space
 
 
 def _major(number):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -75,6 +75,33 @@ def write_recorded(path: Path, text: str, force: bool = False) -> None:
     if path.is_file():
         digests = {**_recorded(path.parent), path.name: _digest(path)}
         write_text(path.with_name(RECORD), json.dumps(digests, indent=1))
+
+
+def adopt(folder: Path, beginnings: Mapping[str, str]) -> None:
+    """Record the outputs of version 0.1, which kept no digests: files that begin as it wrote them.
+
+    Does nothing where digests are kept. To be called once the folder itself is known to be one of ours.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> table = Path(tempfile.mkdtemp()) / "results.md"
+    >>> _ = table.write_text("| method |")
+    >>> adopt(table.parent, {"results.md": "| method"})
+    >>> is_unchanged(table)
+    True
+    """
+    if (folder / RECORD).exists():
+        return
+    found = {}
+    for name, beginning in beginnings.items():
+        with suppress(OSError):
+            with (folder / name).open("rb") as file:
+                is_ours = file.read(len(beginning.encode())) == beginning.encode()
+            if is_ours:
+                found[name] = _digest(folder / name)
+    if found:
+        write_text(folder / RECORD, json.dumps(found, indent=1))
 
 
 def is_unchanged(path: Path) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vitalrank.tuning import Trial, Tuned
     from vitalrank.tuning.spaces import Dimension
 
+_EARLIER = {"best.toml": "# ", "trials.csv": "number,state,value,"}  # how the outputs of version 0.1 begin
 _search = partial(typer.Option, rich_help_panel="The search")
 
 
@@ -73,16 +74,18 @@ def tune(
     [bold]vitalrank tune log.tsv --out runs/t --range beta=0..1 --range dim=16,32[/]
     [bold]vitalrank fit log.tsv --out runs/a --config runs/t/best.toml[/]
     """
-    from vitalrank._util.outputs import check_outputs, write_recorded
+    from vitalrank._util.outputs import adopt, check_outputs, write_recorded
     from vitalrank.cli.choices import fit_file, parts_of, read_log, save_config
     from vitalrank.errors import SettingError
     from vitalrank.tuning import tune as search
 
     force = ctx.params["force"]
+    if (out / "study.db").is_file():
+        adopt(out, _EARLIER)
     check_outputs([out / "best.toml", out / "trials.csv"], [log], force)
     fixed = typed_and_filed(ctx, "settings")
     make, law = _parts(ctx, model, sampler, fixed)
-    searched = _space(ctx, model, make, law, fixed)
+    searched = _space(ctx, make, law, fixed)
     save_config(ctx, log, _own_file(ctx, fixed, searched))
     parts = parts_of(read_log(log, ctx), ctx.params["test"], ctx.params["valid"])
     if "valid" not in parts:
@@ -117,14 +120,16 @@ def _parts(
     return make, law
 
 
-def _space(
-    ctx: typer.Context, model: str, make: Callable[..., Any], law: Sampler | None, fixed: list[str]
-) -> dict[str, Dimension]:
-    """The ranges that were given, or a named space without what is fixed, or both."""
+def _space(ctx: typer.Context, make: Callable[..., Any], law: Sampler | None, fixed: list[str]) -> dict[str, Dimension]:
+    """The ranges that were given, or a named space without what is fixed, or both.
+
+    A study that is resumed keeps its space where a named one has been widened since.
+    """
     from vitalrank.cli.choices import pairs
     from vitalrank.errors import SettingError
-    from vitalrank.tuning.plans import space_of
+    from vitalrank.tuning.plans import as_recorded, space_of, study_name
     from vitalrank.tuning.spaces import parse_dimension
+    from vitalrank.tuning.studies import recorded_space
 
     ranges = pairs(typed_and_filed(ctx, "ranges"), "--range", "beta=0..1")
     typed = {*pairs(fixed, "--set", "beta=0.5"), *(name for name in options.FIELDS if options.is_given(ctx, name))}
@@ -136,7 +141,11 @@ def _space(
         return own
     config = TrainConfig(**options.training_of(ctx))
     named = space_of(ctx.params["space"] or "paper", make, law, config, fixed=options.training_of(ctx, given=True))
-    return {**{name: one for name, one in named.items() if name not in typed}, **own}
+    storage = ctx.params["storage"] or ctx.params["out"] / "study.db"
+    recorded = recorded_space(storage, ctx.params["study"] or study_name(make, law, config))
+    free = {name: one for name, one in named.items() if name not in typed and name not in own}
+    kept = as_recorded(free, {name: text for name, text in recorded.items() if name not in own})
+    return {**kept, **own}
 
 
 def _own_file(ctx: typer.Context, fixed: list[str], searched: Mapping[str, Dimension]) -> dict[str, Any]:

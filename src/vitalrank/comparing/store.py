@@ -59,6 +59,15 @@ class Store:
         return self.path / "runs" / f"{slug(method.label)}-seed{seed}"
 
 
+def is_comparison(folder: Path) -> bool:
+    """Whether the folder is that of a comparison: one of ours says what it compares."""
+    try:
+        found = read_json(folder / PLAN)
+    except StorageError:
+        return False
+    return {"log", "split", "training"} <= found.keys()
+
+
 def _check_free(folder: Path, is_new: bool) -> None:
     """Refuse a run's place that holds files of others: a new comparison begins with nothing there."""
     result = result_file(folder)

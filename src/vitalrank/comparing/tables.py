@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from vitalrank._util.display import spreadsheet_cell
-from vitalrank._util.outputs import check_outputs, write_recorded
+from vitalrank._util.outputs import adopt, check_outputs, write_recorded
 from vitalrank.comparing.results import Results, Row
+from vitalrank.comparing.store import is_comparison
 
 _FIRST = ("ndcg", "recall", "f1", "coverage")  # metrics of the short tables
 _LATEX = {
@@ -186,9 +187,19 @@ def flat(row: Row) -> dict[str, Any]:
 
 FORMATS: dict[str, Callable[[Results], str]] = {"csv": to_csv, "json": to_json, "tex": to_latex, "md": to_markdown}
 
+# How the tables of version 0.1 begin.
+_EARLIER = {
+    "results.csv": "label,model,sampler,runs,",
+    "results.json": '{\n "log": {',
+    "results.tex": "\\begin{tabular}{l",
+    "results.md": "|  | ",
+}
+
 
 def check_tables(folder: str | os.PathLike[str], inputs: Sequence[Path] = (), force: bool = False) -> None:
     """Refuse to write tables over files that are not ours, or over an input."""
+    if is_comparison(Path(folder)):
+        adopt(Path(folder), _EARLIER)
     check_outputs(table_paths(folder), inputs, force)
 
 

@@ -128,6 +128,31 @@ def space_of(
     return _parts_of(model, sampler, config, fixed).named_space(name)
 
 
+def as_recorded(space: Mapping[str, Dimension], recorded: Mapping[str, str]) -> dict[str, Dimension]:
+    """The space that a study recorded, if it is a part of this one: a later version may have widened a named space.
+
+    Examples
+    --------
+    >>> space = {"reg": Choice((0.01, 0.06)), "dim": Choice((16, 64))}
+    >>> as_recorded(space, {"reg": "0.01"}), as_recorded(space, {"reg": "0.2"}) == space
+    ({'reg': Choice(values=(0.01,))}, True)
+    """
+    narrow = {name: parse_dimension(text) for name, text in recorded.items()}
+    is_part = all(name in space and all(end in space[name] for end in _ends(one)) for name, one in narrow.items())
+    return narrow if narrow and is_part else dict(space)
+
+
+def study_name(model: str | ModelFactory, sampler: str | Sampler | None, config: TrainConfig) -> str:
+    """The usual name of a study.
+
+    Examples
+    --------
+    >>> study_name("mf", "dns", TrainConfig())
+    'mf-dns'
+    """
+    return "-".join(filter(None, _parts_of(model, sampler, config, ()).names))
+
+
 @dataclass(frozen=True)
 class _Parts:
     """What is searched over, with defaults filled in."""

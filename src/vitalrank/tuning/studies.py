@@ -24,7 +24,7 @@ except ModuleNotFoundError as missing:
 FACTS = "vitalrank.plan"  # the study's note of what it searches
 LOST = (OSError, optuna.exceptions.StorageInternalError)  # what a storage that fails raises
 
-_DEFAULTS = {"method": "auto"}  # of facts that older studies do not have
+_DEFAULTS = {"method": "tpe"}  # of facts that studies of version 0.1 do not have
 _ATTEMPTS = 8  # to create tables that another process creates too
 _BUSY_SECONDS = 60.0  # to wait for another process's write to SQLite
 
@@ -61,6 +61,19 @@ def open_study(
     except LOST as error:
         raise StorageError(f"{storage}: cannot hold a study ({first_line(error)}); choose another place.") from error
     return study
+
+
+def recorded_space(storage: str | os.PathLike[str] | None, name: str) -> dict[str, str]:
+    """What the study of that name searches, as text; empty if there is none."""
+    file = file_of(storage)
+    if storage is None or (file is not None and not file.is_file()):
+        return {}
+    try:
+        study = optuna.load_study(storage=storage_of(storage), study_name=name)
+        found = study.user_attrs.get(FACTS, {}).get("space", {})
+    except (KeyError, *LOST):  # KeyError: no study of that name
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def file_of(storage: str | os.PathLike[str] | None) -> Path | None:
