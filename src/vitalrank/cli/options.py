@@ -178,7 +178,7 @@ FILES = {"config": (Config, None), "save_config": (SaveConfig, None), "force": (
 FIELDS = {name: {"hinge_margin": "margin"}.get(name, name) for name in (*TRAINING, "seed")}
 
 KEEPING = ("checkpoint_epochs", "checkpoint_seconds", "resume", "progress")
-STEPS = (*KEEPING, "count")  # what else only a model with steps can be asked
+STEPS = (*KEEPING, "count", "refit")  # what else only a model with steps can be asked
 
 
 def takes(*groups: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:

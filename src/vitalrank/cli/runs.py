@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -41,6 +41,13 @@ def fit(
             "--count", help="Count positives and negatives per item, so that inspect shows the imbalance of each epoch."
         ),
     ] = False,
+    refit: Annotated[
+        bool,
+        typer.Option(
+            "--refit",
+            help="Then train on all of LOG for the epoch count that valid picked; that first run stays in OUT.picked.",
+        ),
+    ] = False,
 ) -> None:
     """Train a model on LOG and keep it in a folder.
 
@@ -56,8 +63,10 @@ def fit(
     if request.sampler is None:
         _refuse_existing(out)
     save_config(ctx, log, request.config_file(in_force(ctx)))
-    parts = parts_of(read_log(log, ctx), ctx.params["test"], ctx.params["valid"])
+    whole = read_log(log, ctx)
+    parts = parts_of(whole, ctx.params["test"], ctx.params["valid"])
     train = parts.pop("train")
+    first = _picked(out, parts, resume) if refit else out
     made = request.model
     made.held_out = parts
     if request.sampler is None:
@@ -75,14 +84,43 @@ def fit(
         given = dict(request.given)
         if "valid" not in parts and not options.is_typed(ctx, "patience"):
             given.pop("patience", None)  # of a config file, which may also serve to train on everything
-        made.fit(train, request.sampler, valid=parts.get("valid"), checkpoint=out, **given, **kept)
+        made.fit(train, request.sampler, valid=parts.get("valid"), checkpoint=first, **given, **kept)
+        if refit:
+            made = _refit(made, whole, request.sampler, out, kept)
     if ctx.params["json"]:
-        held_out = len(parts.get("test", ()))
-        print_json({"run": str(out), "model": repr(made), "trained_on": len(train), "held_out": held_out})
+        held_out = len(made.held_out.get("test", ()))
+        print_json({"run": str(out), "model": repr(made), "trained_on": len(made.train), "held_out": held_out})
         return
-    typer.echo(printable(f"{made!r} trained on {train}; saved in {out}."))
+    typer.echo(printable(f"{made!r} trained on {made.train}; saved in {out}."))
     for line in _summary(made, out):
         typer.echo(printable(line))
+
+
+def _picked(out: Path, parts: Mapping[str, Any], resume: bool) -> Path:
+    """The folder of the run whose epoch count a refit takes."""
+    from vitalrank.checkpoint import is_saved
+    from vitalrank.errors import SettingError, StorageError
+
+    if "valid" not in parts:
+        raise SettingError("--refit takes the epoch count that valid picks; give a --valid share above 0.")
+    if is_saved(out) and not resume:
+        raise StorageError(f"{out}: holds a run already; resume it (--resume) or choose another folder.")
+    return out.with_name(f"{out.name}.picked")
+
+
+def _refit(made: Any, log: Any, sampler: Any, out: Path, kept: Mapping[str, Any]) -> Any:
+    """The model trained on the whole log; one that was finished before is loaded."""
+    import vitalrank as vr
+    from vitalrank.checkpoint import is_saved
+
+    if is_saved(out):
+        there = vr.load(out)
+        if (
+            len(there.history) >= (made.history.best_epoch or len(made.history))
+            and there.train.fingerprint == log.fingerprint
+        ):
+            return there
+    return made.refit(log, sampler, checkpoint=out, **kept)
 
 
 def _summary(model: Any, out: Path) -> Iterator[str]:

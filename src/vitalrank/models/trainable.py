@@ -128,5 +128,36 @@ class TrainableModel(Recommender):
         trainer.fit(self, train, sampler, valid)
         return self
 
+    def refit(self, log: Interactions, sampler: Any = None, **options: Unpack[FitOptions]) -> Self:
+        """Train anew on a log, such as train, valid and test together, for the epoch count that validation picked.
+
+        Settings, sampler and seed are those of the training before; the result is that of a fresh model with
+        ``fit(log, sampler, epochs=model.history.best_epoch, ...)``, bit for bit. Without a validation part the
+        epoch count is that of the training.
+
+        Parameters
+        ----------
+        log
+            The log. Nothing is held out of it.
+        sampler
+            The sampler of the training unless given; to be given if it is one of your own.
+        options
+            Options of :meth:`fit` that differ.
+
+        Examples
+        --------
+        >>> import vitalrank as vr
+        >>> log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
+        >>> train, valid, test = log.split_last(0.2, valid=0.1)
+        >>> model = vr.MF(dim=8).fit(train, valid=valid, epochs=3, progress=False)
+        >>> picked = model.history.best_epoch
+        >>> len(model.refit(log, progress=False).history) == picked
+        True
+        """
+        from vitalrank.training.refitting import refit_options, sampler_of
+
+        repeated: Any = refit_options(self.history, options)
+        return self.fit(log, sampler_of(self.history) if sampler is None else sampler, **repeated)
+
     def record(self) -> dict[str, Any]:
         return self.history.to_save()
