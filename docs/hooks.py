@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from html import unescape
@@ -16,6 +17,9 @@ from mkdocs.utils import get_relative_url
 import vitalrank
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+REPOSITORY = "https://github.com/vitalrank/vitalrank"
+SOURCE = Path(__file__).parents[1] / "src"
+SOURCE_LINK = re.compile(r"(\[(?:`([\w.]+)`|[^\]]+)\])\(\.\./src/([\w/.]+)\)")
 PUBLIC_NAME = re.compile(r"^::: vr\.(\S+)$", re.MULTILINE)
 SHIM = "https://unpkg.com/iframe-worker/shim"
 NOTEBOOK_LINK = re.compile(r"(\]\([^)\s]*)\.ipynb\)")
@@ -31,7 +35,32 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Links to a notebook, which code hosts show, lead to its page here; public names to where they are defined."""
-    return PUBLIC_NAME.sub(directive, NOTEBOOK_LINK.sub(r"\1.md)", markdown))
+    return PUBLIC_NAME.sub(directive, SOURCE_LINK.sub(source_link, NOTEBOOK_LINK.sub(r"\1.md)", markdown)))
+
+
+def source_link(found: re.Match[str]) -> str:
+    """A link to a file of the source leads to the line that defines what it names."""
+    path, name = found[3], found[2]
+    line = line_of(name, (SOURCE / path).read_text(encoding="utf-8")) if name else None
+    return f"{found[1]}({REPOSITORY}/blob/main/src/{path}{'' if line is None else f'#L{line}'})"
+
+
+def line_of(name: str, text: str) -> int:
+    """Where ``Class.method`` or a function or class is defined.
+
+    Raises
+    ------
+    LookupError
+        The file does not define it.
+    """
+    body: list[ast.stmt] = ast.parse(text).body
+    for part in name.split("."):
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        node = next((one for one in body if isinstance(one, kinds) and one.name == part), None)
+        if node is None:
+            raise LookupError(f"{name} is not defined there")
+        body = node.body
+    return node.lineno
 
 
 def directive(found: re.Match[str]) -> str:

@@ -122,3 +122,16 @@ def test_the_pages_build_without_a_warning(tmp_path):
     assert "vr.VINS" in (tmp_path / "search/search_index.json").read_text(encoding="utf-8")
     assert "<math" in (tmp_path / "samplers/vins.html").read_text(encoding="utf-8")
     assert not re.search(r'(?:src|href)="https?://(?!arxiv)', (tmp_path / "index.html").read_text(encoding="utf-8"))
+
+
+def test_links_into_the_source_lead_to_what_they_name():
+    hooks = runpy.run_path(str(ROOT / "docs/hooks.py"))
+    found = [link for page in PAGES for link in hooks["SOURCE_LINK"].finditer(page.read_text(encoding="utf-8"))]
+    assert len(found) > 20
+    for link in found:
+        assert re.search(r"#L\d+\)$", hooks["source_link"](link)) or link[2] is None
+
+
+def test_the_picture_of_the_packages_is_of_the_imports_of_today():
+    script = runpy.run_path(str(ROOT / "docs/packages.py"))
+    assert script["PICTURE"].read_text(encoding="utf-8") == script["svg"](script["imports"]()), "run docs/packages.py"
