@@ -87,14 +87,14 @@ def test_a_page_says_what_was_saved(page, words, file, places):
 
 def test_the_memory_of_a_gpu_is_what_the_engine_asks_for():
     pytest.importorskip("triton")
-    engine = pytest.importorskip("vitalrank.engines.mf_gpu")
+    engine = pytest.importorskip("vitalrank.engines.mf_gpu_arrays")
     factors, row, positive, user, gigabytes, gibibytes = map(float, re.search(FORMULA, text_of(GPU)).groups())
 
     def needed(users, items, interactions, dim):
         return (users + items) * (factors * dim + row) + positive * interactions + user * users
 
     log = vr.datasets.synthetic(users=40, items=30, interactions=300, seed=0)
-    assert needed(log.n_users, log.n_items, len(log), dim=8) == engine._bytes_needed(log, 8, vr.TrainConfig())
+    assert needed(log.n_users, log.n_items, len(log), dim=8) == engine.bytes_needed(log, 8, vr.TrainConfig())
     large = needed(*(saved("gpu", f"large/{name}") for name in ("users", "items", "interactions")), dim=64)
     assert (round(large / 1e9, 1), round(large / 2**30, 1)) == (gigabytes, gibibytes)
 

@@ -113,8 +113,10 @@ class Trainer:
                 run.history.sampler, run.history.settings = repr(sampler), self.config.run_identity()
                 model.history = run.history
                 with Bar(self.config.epochs, len(train), self.progress) as bar:
-                    parts = model, engine, valid, folder, run, bar, interrupt, build
-                    _Session(self.config, self.callbacks, *parts).train()
+                    # No local name may keep the session: the engine has to be freed below.
+                    _Session(
+                        self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt, build
+                    ).train()
             finally:
                 del engine  # the optimizer's state makes room for what the model copies
                 model.release_training_state()
