@@ -222,9 +222,8 @@ def write_tables(results: Results, folder: str | os.PathLike[str], force: bool =
     Examples
     --------
     >>> import tempfile, vitalrank as vr
-    >>> from vitalrank.comparing import run_comparison
     >>> log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
-    >>> results = run_comparison(log, {"uni": vr.Uniform()}, seeds=1, config=vr.TrainConfig(epochs=1))
+    >>> results = vr.compare(log, {"uni": vr.Uniform()}, seeds=1, baselines=(), config=vr.TrainConfig(epochs=1))
     >>> [path.name for path in write_tables(results, tempfile.mkdtemp())]
     ['results.csv', 'results.json', 'results.tex', 'results.md']
     """
