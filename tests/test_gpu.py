@@ -151,7 +151,7 @@ def test_the_best_items_are_those_of_the_cpu(log, n, monkeypatch):
 
 @pytest.mark.parametrize("width", [0, 2])
 def test_the_order_is_that_of_the_cpu(width):
-    from vitalrank.kernels.gpu.training.batches import Log, StepState, load_batch, new_batch
+    from vitalrank.kernels.gpu.training.batches import Positives, StepState, load_batch, new_batch
     from vitalrank.kernels.gpu.training.permutation import new_permutation, write_permutation
 
     size, stride = 37, 20
@@ -165,7 +165,7 @@ def test_the_order_is_that_of_the_cpu(width):
     visited = []
     for batch_number, count in ((0, 20), (1, 17)):
         batch = new_batch(count, width, GPU)
-        load_batch(order, batch_number, step_state, Log(numbers, numbers, stride), table, batch)
+        load_batch(order, batch_number, step_state, Positives(numbers, numbers, stride), table, batch)
         visited += batch.users.tolist()
         assert torch.equal(batch.queries, table[batch.users.long(), :width])
     assert step_state.steps.tolist() == [0, 1]

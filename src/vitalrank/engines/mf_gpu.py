@@ -155,7 +155,7 @@ class GpuEngine(MFEngine):
         """The batch ``offset`` after the cursor, and its negatives."""
         arrays = self._arrays
         batch = new_batch(size, self.users.shape[1] if self._sampler.needs_scores else 0, self._device)
-        load_batch(arrays.permutation, offset, arrays.step_state, arrays.log, self.users, batch)
+        load_batch(arrays.permutation, offset, arrays.step_state, arrays.positives, self.users, batch)
         if not isinstance(self._sampler, BoundSampler):
             return batch, self._adapted_draw(batch, step)
         number = arrays.step_state.steps[offset : offset + 1]
@@ -186,8 +186,8 @@ class GpuEngine(MFEngine):
             occurrences = self._batch * (1 + draw.ids.shape[1])
             self._item_acc = new_accumulators(self._train.n_items, self.items.shape[1], occurrences, self._device)
         train_step(
-            self._step_config, offset, arrays.step_state, draw.ids, draw.weights, draw.tries, draw.violated, arrays.log,
-            batch, arrays.tables, arrays.stats, arrays.user_acc, self._item_acc,
+            self._step_config, offset, arrays.step_state, draw.ids, draw.weights, draw.tries, draw.violated,
+            arrays.positives, batch, arrays.tables, arrays.stats, arrays.user_acc, self._item_acc,
         )  # fmt: skip
 
     def _totals(self) -> Totals:

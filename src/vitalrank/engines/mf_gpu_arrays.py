@@ -15,7 +15,7 @@ from vitalrank.engines.mf import new_tables
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.gpu import Counter, new_counter
 from vitalrank.kernels.gpu.training.accumulators import Accumulators, new_accumulators
-from vitalrank.kernels.gpu.training.batches import Log, StepState
+from vitalrank.kernels.gpu.training.batches import Positives, StepState
 from vitalrank.kernels.gpu.training.optimizers import Tables
 from vitalrank.kernels.gpu.training.permutation import Permutation, new_permutation
 from vitalrank.kernels.gpu.training.stats import EpochStats
@@ -29,7 +29,7 @@ class DeviceArrays:
     """The memory of the engine, on its device."""
 
     tables: Tables
-    log: Log
+    positives: Positives
     permutation: Permutation
     step_state: StepState
     stats: EpochStats
@@ -40,7 +40,7 @@ class DeviceArrays:
 def new_device_arrays(
     train: Interactions, config: TrainConfig, dim: int, bias: bool, sampler_seed: int, device: str
 ) -> DeviceArrays:
-    """Tables at their initial values, and room for all else that does not depend on the number of negatives."""
+    """Tables at their initial values, and every other array whose size does not depend on the number of negatives."""
     size, width = len(train), dim + bias
     batch = min(config.batch_of(size), size)
     slots = OPTIMIZERS[config.optimizer].slots
@@ -53,7 +53,7 @@ def new_device_arrays(
             torch.zeros((train.n_users, slots, width), device=device),
             torch.zeros((train.n_items, slots, width), device=device),
         ),
-        Log(_to_device(train.users, device), _to_device(train.items, device), batch),
+        Positives(_to_device(train.users, device), _to_device(train.items, device), batch),
         new_permutation(torch.device(device)),
         StepState(
             torch.zeros(2, dtype=torch.int64, device=device),

@@ -56,7 +56,7 @@ class CudaBackend(ArrayBackend):
 
     def unit_weights(self, ids: Tensor, each: int) -> tuple[Tensor, Tensor]:
         weights, tries = self.empty(tuple(ids.shape), np.float32), self.empty((len(ids),), np.int32)
-        gpu.tell_drawn(ids.contiguous(), each, weights, tries)
+        gpu.unit_weights(ids.contiguous(), each, weights, tries)
         return weights, tries
 
     def cast(self, array: Tensor, dtype: type[Any]) -> Tensor:
@@ -64,7 +64,7 @@ class CudaBackend(ArrayBackend):
 
     def gather(self, table: Tensor, indices: Tensor) -> Tensor:
         values = torch.empty(indices.shape, dtype=table.dtype, device=self._device)
-        gpu.take(table, indices.contiguous(), values)
+        gpu.gather(table, indices.contiguous(), values)
         return values
 
     def argsort_rows(self, rows: Tensor) -> Tensor:

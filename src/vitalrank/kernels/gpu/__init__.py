@@ -1,4 +1,7 @@
-"""Kernels for the GPU, compiled by Triton: the names and arguments of ``kernels.cpu``, on tensors."""
+"""Kernels for the GPU, compiled by Triton: the names and arguments of ``kernels.cpu``, on tensors.
+
+``gather`` and ``unit_weights`` have no twin there, where NumPy does it.
+"""
 
 from vitalrank.kernels.gpu.sampling.arrays import (
     Counter,
@@ -8,10 +11,11 @@ from vitalrank.kernels.gpu.sampling.arrays import (
     proposal_to_device,
     seen_to_device,
 )
-from vitalrank.kernels.gpu.sampling.candidates import draw_candidates, pick_by_rank, score, take, tell_drawn
+from vitalrank.kernels.gpu.sampling.candidates import draw_candidates
 from vitalrank.kernels.gpu.sampling.clustered import cluster, draw_clustered
 from vitalrank.kernels.gpu.sampling.draw_until import draw_until
 from vitalrank.kernels.gpu.sampling.ranked import draw_ranked, pick_unseen_rank
+from vitalrank.kernels.gpu.sampling.scoring import gather, pick_by_rank, score, unit_weights
 from vitalrank.kernels.gpu.sampling.softmax import draw_softmax, score_all
 
 __all__ = [
@@ -24,6 +28,7 @@ __all__ = [
     "draw_ranked",
     "draw_softmax",
     "draw_until",
+    "gather",
     "new_counter",
     "pick_by_rank",
     "pick_unseen_rank",
@@ -31,6 +36,5 @@ __all__ = [
     "score",
     "score_all",
     "seen_to_device",
-    "take",
-    "tell_drawn",
+    "unit_weights",
 ]

@@ -1,4 +1,4 @@
-"""The n best items of each user on the GPU: scores of a block, seen items struck out, one pass for the best."""
+"""The n best items of each user on the GPU: scores of a block, seen items masked, one pass for the best."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Rows(NamedTuple):
 def top_by_dot(queries: Tensor, table: Tensor, users: Tensor, seen: Rows, n: int) -> tuple[Tensor, Tensor]:
     """Scores and ids of the n best; equal scores: lower id first; -inf and -1 where nothing is left."""  # (B, n) each
     scores = queries @ table.T  # (B, I)
-    _strike_out[(len(users),)](scores, users, seen, scores.shape[1], T=_SEEN, num_warps=1)
+    _mask_seen[(len(users),)](scores, users, seen, scores.shape[1], T=_SEEN, num_warps=1)
     if n > MOST:
         values, ids = torch.sort(-scores, dim=1, stable=True)
         values, ids = -values[:, :n], ids[:, :n]
@@ -36,7 +36,7 @@ def top_by_dot(queries: Tensor, table: Tensor, users: Tensor, seen: Rows, n: int
 
 
 @triton.jit
-def _strike_out(scores: tl.tensor, users: tl.tensor, seen: tl.tensor, size: tl.tensor, T: tl.constexpr) -> None:
+def _mask_seen(scores: tl.tensor, users: tl.tensor, seen: tl.tensor, size: tl.tensor, T: tl.constexpr) -> None:
     b = tl.program_id(0).to(tl.int64)
     user = tl.load(users + b)
     start = tl.load(seen.indptr + user)
@@ -49,7 +49,7 @@ def _strike_out(scores: tl.tensor, users: tl.tensor, seen: tl.tensor, size: tl.t
 
 
 @triton.jit
-def _in_order(score: tl.tensor) -> Any:
+def _ordered_bits(score: tl.tensor) -> Any:
     """The bits of a float as an integer of the same order, and back."""
     return score ^ ((score >> 31) & 0x7FFFFFFF)
 
@@ -60,32 +60,32 @@ def _best(
 ) -> None:
     b = tl.program_id(0).to(tl.int64)
     x = tl.arange(0, N)
-    nothing = (
-        _in_order(tl.full((N,), float("-inf"), tl.float32).to(tl.int32, bitcast=True)).to(tl.int64) << 32
+    empty_key = (
+        _ordered_bits(tl.full((N,), float("-inf"), tl.float32).to(tl.int32, bitcast=True)).to(tl.int64) << 32
     ) | 0xFFFFFFFF
-    # Places past n hold a key above all others, so that they are never the worst.
-    top = tl.where(x < n, nothing, 0x7FFFFFFFFFFFFFFF)
+    # Slots past n hold a key above all others, so that they are never the worst.
+    top = tl.where(x < n, empty_key, 0x7FFFFFFFFFFFFFFF)
     worst = tl.min(top, axis=0)
-    bar = float("-inf")
+    threshold = float("-inf")
     start = tl.program_id(0) * 0
     while start < size:
         item = start + tl.arange(0, W)
         score = tl.load(scores + b * size + item, mask=item < size, other=float("-inf"))
-        if tl.max(score, axis=0) > bar:
+        if tl.max(score, axis=0) > threshold:
             # A key orders by score, then by lower id, so that all keys differ.
-            key = _in_order(score.to(tl.int32, bitcast=True)).to(tl.int64) << 32
+            key = _ordered_bits(score.to(tl.int32, bitcast=True)).to(tl.int64) << 32
             key = key | (0xFFFFFFFF - item.to(tl.int64))
             first = tl.max(key, axis=0)
             while first > worst:
-                place = tl.argmin(top, axis=0)
-                top = tl.where(x == place, first, top)
+                slot = tl.argmin(top, axis=0)
+                top = tl.where(x == slot, first, top)
                 worst = tl.min(top, axis=0)
                 key = tl.where(key == first, -0x7FFFFFFFFFFFFFFF, key)
                 first = tl.max(key, axis=0)
-            bar = _in_order((worst >> 32).to(tl.int32)).to(tl.float32, bitcast=True)
+            threshold = _ordered_bits((worst >> 32).to(tl.int32)).to(tl.float32, bitcast=True)
         start += W
     top = tl.sort(tl.where(x < n, top, -0x7FFFFFFFFFFFFFFF), descending=True)
-    value = _in_order((top >> 32).to(tl.int32)).to(tl.float32, bitcast=True)
+    value = _ordered_bits((top >> 32).to(tl.int32)).to(tl.float32, bitcast=True)
     item = 0xFFFFFFFF - (top & 0xFFFFFFFF)
     tl.store(best + b * n + x, value, mask=x < n)
     tl.store(ids + b * n + x, tl.where(value > float("-inf"), item, -1), mask=x < n)

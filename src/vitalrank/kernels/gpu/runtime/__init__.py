@@ -1,1 +1,1 @@
-"""Lanes of a warp and random words."""
+"""Lanes of a warp, and the random generator."""

@@ -1,4 +1,4 @@
-"""The arrays of ``kernels.laws`` as tensors, with the sizes that a kernel cannot read off a pointer."""
+"""The arrays of ``kernels.proposals`` as tensors, with the sizes that a kernel cannot read off a pointer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vitalrank.kernels import proposals as host
 
 
 class ProposalArrays(NamedTuple):
-    """The arrays of a proposal law: see :class:`vitalrank.kernels.proposals.Proposal`."""
+    """The arrays of a proposal distribution: see :class:`vitalrank.kernels.proposals.Proposal`."""
 
     pool: Tensor  # (m,) or (1,) when the pool is the whole catalogue
     by_weight: Tensor  # (m,)
@@ -22,20 +22,20 @@ class ProposalArrays(NamedTuple):
     guide: Tensor  # (g,)
     first_class: Tensor  # (n,)
     accept_weight: Tensor  # (n,)
-    sizes: Tensor  # (3,) items m, classes c, parts g
+    sizes: Tensor  # (3,) items m, classes c, guide entries g
 
 
 class Proposal(NamedTuple):
-    """A proposal law on the device; what is not an array is compiled into the kernel."""
+    """A proposal distribution on the device; what is not an array is compiled into the kernel."""
 
     arrays: ProposalArrays
-    is_listed: bool  # the pool is a part of the catalogue
-    is_uniform: bool  # every item of the pool alike, whatever the positive
+    is_subset: bool  # the pool is a subset of the catalogue
+    is_uniform: bool  # all items of the pool are equally likely, whatever the positive
     shots: int
 
 
 class Seen(NamedTuple):
-    """What each user has touched, on the device: see :class:`vitalrank.kernels.proposals.Seen`."""
+    """The items that each user has seen, on the device: see :class:`vitalrank.kernels.proposals.Seen`."""
 
     indptr: Tensor  # (U + 1,)
     items: Tensor  # (N,)
@@ -44,7 +44,7 @@ class Seen(NamedTuple):
 
 
 class Counter(NamedTuple):
-    """The part of the random counter that one call shares; seed and step lie on the device, so a graph can move on."""
+    """The part of the random counter that one call shares; seed and step lie on the device, where graphs read them."""
 
     seed: Tensor  # (1,) int64, the bits of an unsigned word
     step: Tensor  # (1,) int64
@@ -52,7 +52,7 @@ class Counter(NamedTuple):
 
 
 def proposal_to_device(proposal: host.Proposal, device: torch.device) -> Proposal:
-    """The law's arrays on a device."""
+    """A proposal distribution on a device."""
     sizes = np.array([proposal.size, len(proposal.starts) - 1, len(proposal.guide)], np.int64)
     arrays = (
         proposal.pool,
@@ -70,7 +70,7 @@ def proposal_to_device(proposal: host.Proposal, device: torch.device) -> Proposa
 
 
 def seen_to_device(seen: host.Seen, device: torch.device) -> Seen:
-    """The users' rows on a device."""
+    """The seen items on a device."""
     return Seen(
         *(_filled(array, device) for array in (seen.indptr, seen.items, seen.bloom.view(np.int64), seen.unseen))
     )

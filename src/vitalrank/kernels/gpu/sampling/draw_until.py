@@ -1,4 +1,4 @@
-"""Algorithm 2 on the GPU: one warp for each search, many candidates at a time."""
+"""Algorithm 2 on the GPU: one warp for each negative, many candidates at a time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels.gpu.runtime.lanes import count
-from vitalrank.kernels.gpu.runtime.words import PROPOSE, STREAMS, counter_prefix
+from vitalrank.kernels.gpu.runtime.lanes import count, grid_cell
+from vitalrank.kernels.gpu.runtime.rng import PROPOSE, STREAMS, counter_prefix
 from vitalrank.kernels.gpu.sampling.arrays import Counter, Proposal, Seen
-from vitalrank.kernels.gpu.sampling.proposal import propose_draws, shape_of
+from vitalrank.kernels.gpu.sampling.proposal import constexprs_of, propose_draws
 
-# Columns of the candidates' vectors held at once: more leave room for fewer warps, which the longer walk of
-# RejectSampler feels sooner.
+# Columns of the candidates' vectors held at once: more leave room for fewer warps, and Algorithm 1 itself
+# (``shots > 0``) needs more registers.
 _COLUMNS, _REJECT_COLUMNS = 32, 16
 
 
@@ -36,7 +36,7 @@ def draw_until(
     if ids.numel():
         _draw_until[tuple(ids.shape)](
             proposal.arrays, seen, counter, queries, table, users, positives, kappa, float(margin), ids, tries,
-            violated, width, D=triton.next_power_of_2(width), C=columns, **shape_of(proposal), num_warps=1,
+            violated, width, D=triton.next_power_of_2(width), C=columns, **constexprs_of(proposal), num_warps=1,
         )  # fmt: skip
 
 
@@ -57,14 +57,12 @@ def _draw_until(
     width: tl.tensor,
     D: tl.constexpr,
     C: tl.constexpr,
-    LISTED: tl.constexpr,
-    EVEN: tl.constexpr,
+    IS_SUBSET: tl.constexpr,
+    UNIFORM: tl.constexpr,
     SHOTS: tl.constexpr,
     T: tl.constexpr,
 ) -> None:
-    b = tl.program_id(0).to(tl.int64)
-    c = tl.program_id(1)
-    row = b * tl.num_programs(1) + c
+    b, c, row = grid_cell()
     p = tl.arange(0, T)
     d = tl.arange(0, D)
     user = tl.load(users + b).to(tl.int64)
@@ -79,14 +77,14 @@ def _draw_until(
     best_number = p * 0
     K = limit * 0
     draw = item * 0
-    refused = c * 0
+    seen_in_a_row = c * 0
     found = False
     while (K < limit) & (found == 0):  # noqa: SIM300
-        chosen, given, used, refused = propose_draws(
-            proposal, seen, user, item, prefix, stream, draw, refused, LISTED, EVEN, SHOTS, T
+        chosen, is_given, used, seen_in_a_row = propose_draws(
+            proposal, seen, user, item, prefix, stream, draw, seen_in_a_row, IS_SUBSET, UNIFORM, SHOTS, T
         )
-        number = K + tl.cumsum(given.to(tl.int32), axis=0)
-        tried = given & (number <= limit)
+        number = K + tl.cumsum(is_given.to(tl.int32), axis=0)
+        tried = is_given & (number <= limit)
         row_start = chosen.to(tl.int64) * width
         values = tl.zeros((T,), tl.float32)
         for start in tl.static_range(0, D, C):
@@ -100,9 +98,9 @@ def _draw_until(
         best_score = tl.where(better, values, best_score)
         best_number = tl.where(better, number, best_number)
         found = count(tried & (values > threshold)) > 0
-        K = tl.minimum(K + count(given), limit)
+        K = tl.minimum(K + count(is_given), limit)
         draw += used
-    # Only the last block has candidates that pass the bar, and the first of them counts; without one, the first of
+    # Only the last block has candidates above the threshold, and the first of them counts; without one, the first of
     # the best does.
     top = tl.max(best_score, axis=0)
     counts = (best >= 0) & tl.where(found, best_score > threshold, (best_score < top) == 0)

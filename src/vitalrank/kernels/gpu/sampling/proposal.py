@@ -1,7 +1,8 @@
-"""Proposals from a law, never an item the user has seen: many turns of one row's stream at once.
+"""Draws from a proposal distribution, never an item the user has seen: many draw indices of one stream at once.
 
-The CPU walks a stream turn by turn. Here a warp looks at T turns together and finds out which of them end a proposal,
-so that the same words give the same items.
+The CPU walks a stream draw by draw. Here a warp evaluates T draws together and finds which of them end a proposal, so
+that the same words give the same items. Hence the functions that have no twin of their name on the CPU:
+``reject_draws`` is its ``reject_sample``, and ``propose_draws`` its ``propose``.
 """
 
 from __future__ import annotations
@@ -12,32 +13,33 @@ import triton
 import triton.language as tl
 
 from vitalrank.kernels.cpu.sampling import proposal as cpu
-from vitalrank.kernels.gpu.runtime.lanes import at, count, running_max
-from vitalrank.kernels.gpu.runtime.words import FALLBACK, below, fine_unit, pair, unit, words
+from vitalrank.kernels.gpu.runtime.lanes import count, cumulative_max, value_at
+from vitalrank.kernels.gpu.runtime.rng import below, unit, word_pair
 from vitalrank.kernels.gpu.sampling.arrays import Proposal
-from vitalrank.kernels.gpu.sampling.seen import is_seen
+from vitalrank.kernels.gpu.sampling.fallback import exact_fallback
+from vitalrank.kernels.gpu.sampling.seen import items_seen
 
 PATIENCE = tl.constexpr(cpu.PATIENCE)
-_LEAST_TURNS = 32  # a turn for each lane of a warp
+_LANES = 32  # of a warp, one draw each
 
 
 def draws_per_warp(shots: int) -> int:
-    """Turns a warp looks at together: at least one whole proposal."""
-    return max(_LEAST_TURNS, 1 << (max(shots, 1) - 1).bit_length())
+    """Draws that a warp evaluates together: at least one whole proposal."""
+    return max(_LANES, 1 << (max(shots, 1) - 1).bit_length())
 
 
-def shape_of(proposal: Proposal) -> dict[str, Any]:
-    """What a kernel that draws from the law is compiled for."""
+def constexprs_of(proposal: Proposal) -> dict[str, Any]:
+    """The constexpr arguments of a kernel that draws from the proposal."""
     return {
-        "LISTED": proposal.is_listed,
-        "EVEN": proposal.is_uniform,
+        "IS_SUBSET": proposal.is_subset,
+        "UNIFORM": proposal.is_uniform,
         "SHOTS": proposal.shots,
         "T": draws_per_warp(proposal.shots),
     }
 
 
 @triton.jit
-def _heavier(
+def _heaviest(
     begun: tl.tensor,
     weight: tl.tensor,
     item: tl.tensor,
@@ -45,18 +47,18 @@ def _heavier(
     weight_2: tl.tensor,
     item_2: tl.tensor,
 ) -> Any:
-    """Join two stretches of turns: the heaviest item since a proposal last began, the first of equals."""
+    """Combine two stretches of draws: the heaviest item since a proposal last began, the first of equals."""
     later = (begins > 0) | (weight_2 > weight)
     return begun | begins, tl.where(later, weight_2, weight), tl.where(later, item_2, item)
 
 
 @triton.jit
-def uniform_item(proposal: tl.tensor, word: tl.tensor, LISTED: tl.constexpr) -> Any:
-    """Items of the pool, all alike."""  # (T,)
-    prefix = below(word, tl.load(proposal.sizes))
-    if LISTED:
-        prefix = tl.load(proposal.pool + prefix)
-    return prefix
+def uniform_item(proposal: tl.tensor, word: tl.tensor, IS_SUBSET: tl.constexpr) -> Any:
+    """Items of the pool with equal probability."""  # (T,)
+    item = below(word, tl.load(proposal.sizes))
+    if IS_SUBSET:
+        item = tl.load(proposal.pool + item)
+    return item
 
 
 @triton.jit
@@ -66,142 +68,67 @@ def reject_draws(
     prefix: tl.tensor,
     stream: tl.tensor,
     draw: tl.tensor,
-    LISTED: tl.constexpr,
+    IS_SUBSET: tl.constexpr,
     SHOTS: tl.constexpr,
     T: tl.constexpr,
 ) -> Any:
-    """Algorithm 1 from ``turn`` on: the item chosen at each turn, and whether the turn ends a proposal."""  # (T,) each
+    """Algorithm 1 from ``draw`` on: the item chosen at each draw, and whether the draw ends a proposal."""  # (T,) each
     p = tl.arange(0, T)
-    a, b = pair(prefix, draw + p, stream)
-    candidate = uniform_item(proposal, a, LISTED)
+    a, b = word_pair(prefix, draw + p, stream)
+    candidate = uniform_item(proposal, a, IS_SUBSET)
     weight = tl.load(proposal.accept_weight + candidate)
     accepted = unit(b) * tl.load(proposal.accept_weight + item).to(tl.float64) < weight.to(tl.float64)
-    run = p - running_max(tl.where(accepted, p, -1))  # turns rejected in a row
+    run = p - cumulative_max(tl.where(accepted, p, -1))  # draws rejected in a row
     ends = accepted | (run % SHOTS == 0)  # the last shot ends a proposal with the heaviest it saw
-    begins = accepted | ((run - 1) % SHOTS == 0)  # an accepted turn stands for itself
-    _, _, chosen = tl.associative_scan((begins.to(tl.int32), weight, candidate), 0, _heavier)
+    begins = accepted | ((run - 1) % SHOTS == 0)  # an accepted draw stands for itself
+    _, _, chosen = tl.associative_scan((begins.to(tl.int32), weight, candidate), 0, _heaviest)
     return chosen, ends
 
 
 @triton.jit
-def limit_items(
-    proposal: tl.tensor, item: tl.tensor, a: tl.tensor, b: tl.tensor, LISTED: tl.constexpr, EVEN: tl.constexpr
+def limit_sample(
+    proposal: tl.tensor, item: tl.tensor, a: tl.tensor, b: tl.tensor, IS_SUBSET: tl.constexpr, UNIFORM: tl.constexpr
 ) -> Any:
-    """Algorithm 1's limit for many shots, drawn exactly from a pair of words; ``item`` is one positive or one each."""
-    chosen = uniform_item(proposal, a, LISTED)
-    if not EVEN:
-        chosen = _leaning_items(proposal, item, a, b, chosen)
+    """The limit of Algorithm 1 for many shots, drawn exactly; ``item`` is one positive or one for each lane."""
+    chosen = uniform_item(proposal, a, IS_SUBSET)
+    if not UNIFORM:
+        chosen = _mixture_sample(proposal, item, a, b, chosen)
     return chosen
 
 
 @triton.jit
-def _leaning_items(proposal: tl.tensor, item: tl.tensor, a: tl.tensor, b: tl.tensor, chosen: tl.tensor) -> Any:
-    """A uniform block plus a block by weight, where the law does not treat all items alike."""
+def _mixture_sample(proposal: tl.tensor, item: tl.tensor, a: tl.tensor, b: tl.tensor, chosen: tl.tensor) -> Any:
+    """A mixture of a uniform part and a part by weight, where the proposal is not uniform."""
     classes = tl.load(proposal.sizes + 1).to(tl.int32)
     first = tl.load(proposal.first_class + item) + a.to(tl.int32) * 0  # (T,)
-    leaning = first != classes
-    if count(leaning) > 0:
+    is_mixture = first != classes
+    if count(is_mixture) > 0:
         stop = tl.load(proposal.starts + first)
         accept_weight = tl.load(proposal.accept_weight + item).to(tl.float64)
         before = tl.load(proposal.mass + first)
         point = unit(b) * (stop.to(tl.float64) + (tl.load(proposal.mass + classes) - before) / accept_weight)
-        tail = leaning & (point >= stop.to(tl.float64))
+        tail = is_mixture & (point >= stop.to(tl.float64))
         k = class_at(proposal, before + (point - stop.to(tl.float64)) * accept_weight, tail, classes)
         begin = tl.where(tail, tl.load(proposal.starts + k), 0)
         end = tl.where(tail, tl.load(proposal.starts + k + 1), stop)
-        chosen = tl.where(leaning, tl.load(proposal.by_weight + begin + below(a, end - begin), mask=leaning), chosen)
+        chosen = tl.where(
+            is_mixture, tl.load(proposal.by_weight + begin + below(a, end - begin), mask=is_mixture), chosen
+        )
     return chosen
 
 
 @triton.jit
-def class_at(proposal: tl.tensor, point: tl.tensor, asked: tl.tensor, classes: tl.tensor) -> Any:
-    """The classes in which points of the mass lie."""  # (T,)
+def class_at(proposal: tl.tensor, point: tl.tensor, mask: tl.tensor, classes: tl.tensor) -> Any:
+    """The classes at points of the cumulative mass."""  # (T,)
     last = classes - 1
-    parts = tl.load(proposal.sizes + 2).to(tl.int32)
-    part = tl.where(asked, point / tl.load(proposal.mass + classes) * parts.to(tl.float64), 0.0).to(tl.int32)
-    k = tl.load(proposal.guide + tl.minimum(part, parts - 1))
-    more = asked & (k < last) & (tl.load(proposal.mass + k + 1) <= point)
+    entries = tl.load(proposal.sizes + 2).to(tl.int32)
+    entry = tl.where(mask, point / tl.load(proposal.mass + classes) * entries.to(tl.float64), 0.0).to(tl.int32)
+    k = tl.load(proposal.guide + tl.minimum(entry, entries - 1))
+    more = mask & (k < last) & (tl.load(proposal.mass + k + 1) <= point)
     while count(more) > 0:
         k = tl.where(more, k + 1, k)
         more = more & (k < last) & (tl.load(proposal.mass + k + 1) <= point)
     return k
-
-
-@triton.jit
-def power(base: tl.tensor, exponent: tl.tensor) -> Any:
-    """``base`` multiplied ``exponent`` times."""
-    result = base * 0.0 + 1.0
-    for _ in range(exponent):
-        result *= base
-    return result
-
-
-@triton.jit
-def spread(
-    proposal: tl.tensor,
-    seen: tl.tensor,
-    user: tl.tensor,
-    item: tl.tensor,
-    target: tl.tensor,
-    SHOTS: tl.constexpr,
-    T: tl.constexpr,
-) -> Any:
-    """Walk the law over the user's open items, lightest class first; the total, and the item that passes the target."""
-    size = tl.load(proposal.sizes).to(tl.float64)
-    classes = tl.load(proposal.sizes + 1)
-    accept_weight = tl.load(proposal.accept_weight + item).to(tl.float64)
-    first = tl.load(proposal.first_class + item)
-    head = tl.load(proposal.starts + first)
-    accepted = head.to(tl.float64) + (tl.load(proposal.mass + classes) - tl.load(proposal.mass + first)) / accept_weight
-    rejected = 1.0 - accepted / size
-    lost = tl.where((SHOTS > 0) & (rejected > 1e-12), power(rejected, SHOTS), 0.0)
-    total = accepted * 0.0
-    lighter = total
-    lighter_lost = total
-    found = head * 0 - 1
-    k = classes - 1
-    while k >= 0:
-        start = tl.load(proposal.starts + k).to(tl.int64)
-        stop = tl.load(proposal.starts + k + 1).to(tl.int64)
-        members = (stop - start).to(tl.float64)
-        accept = tl.where(start < head, 1.0, tl.load(proposal.weight + k).to(tl.float64) / accept_weight)
-        each = accept / accepted * (1.0 - lost)
-        if (lost > 0.0) & (accept < 1.0):
-            lighter += members * (1.0 - accept) / size
-            up_to = power(lighter, SHOTS)
-            each += (up_to - lighter_lost) / members
-            lighter_lost = up_to
-        while start < stop:
-            p = start + tl.arange(0, T)
-            inside = p < stop
-            candidate = tl.load(proposal.by_weight + p, mask=inside, other=0)
-            free = inside & (is_seen(seen, user, candidate, inside) == 0)
-            running = total + each * tl.cumsum(free.to(tl.int32), axis=0).to(tl.float64)
-            passed = tl.min(tl.where(free & (running > target), tl.arange(0, T), T), axis=0)
-            found = tl.where((found < 0) & (passed < T), at(candidate, passed, T), found)
-            total += each * count(free).to(tl.float64)
-            start += T
-        k -= 1
-    return total, found
-
-
-@triton.jit
-def exact_fallback(
-    proposal: tl.tensor,
-    seen: tl.tensor,
-    user: tl.tensor,
-    item: tl.tensor,
-    prefix: tl.tensor,
-    stream: tl.tensor,
-    draw: tl.tensor,
-    SHOTS: tl.constexpr,
-    T: tl.constexpr,
-) -> Any:
-    """One draw from the law over the open items alone, in O(items): for users who have seen nearly all."""
-    a, b, _, _ = words(prefix, draw, stream + FALLBACK)
-    total, _ = spread(proposal, seen, user, item, float("inf"), SHOTS, T)
-    _, found = spread(proposal, seen, user, item, total * fine_unit(a, b), SHOTS, T)
-    return found
 
 
 @triton.jit
@@ -213,34 +140,34 @@ def propose_draws(
     prefix: tl.tensor,
     stream: tl.tensor,
     draw: tl.tensor,
-    refused: tl.tensor,
-    LISTED: tl.constexpr,
-    EVEN: tl.constexpr,
+    seen_in_a_row: tl.tensor,
+    IS_SUBSET: tl.constexpr,
+    UNIFORM: tl.constexpr,
     SHOTS: tl.constexpr,
     T: tl.constexpr,
 ) -> Any:
-    """Proposals from ``turn`` on: items, which turns give one, the turns used up, seen draws in a row at their end."""
+    """Proposals from ``draw`` on: items, which draws give one, how many are used, and how many seen items end them."""
     p = tl.arange(0, T)
     if SHOTS > 0:
-        chosen, ends = reject_draws(proposal, item, prefix, stream, draw, LISTED, SHOTS, T)
+        chosen, ends = reject_draws(proposal, item, prefix, stream, draw, IS_SUBSET, SHOTS, T)
     else:
-        a, b = pair(prefix, draw + p, stream)
-        chosen = limit_items(proposal, item, a, b, LISTED, EVEN)
+        a, b = word_pair(prefix, draw + p, stream)
+        chosen = limit_sample(proposal, item, a, b, IS_SUBSET, UNIFORM)
         ends = p >= 0
-    taken = is_seen(seen, user, chosen, ends)
-    given = ends & (taken == 0)
+    was_seen = items_seen(seen, user, chosen, ends)
+    is_given = ends & (was_seen == 0)
     last = tl.max(tl.where(ends, p, 0), axis=0)
-    if count(taken) > 0:
-        so_far = tl.cumsum(taken.to(tl.int32), axis=0)
-        in_row = so_far - tl.maximum(running_max(tl.where(given, so_far, -2147483648)), -refused)
-        stuck = tl.min(tl.where(taken & (in_row >= PATIENCE), p, T), axis=0)
-        refused = at(in_row, last, T)
+    if count(was_seen) > 0:
+        so_far = tl.cumsum(was_seen.to(tl.int32), axis=0)
+        in_a_row = so_far - tl.maximum(cumulative_max(tl.where(is_given, so_far, -2147483648)), -seen_in_a_row)
+        stuck = tl.min(tl.where(was_seen & (in_a_row >= PATIENCE), p, T), axis=0)
+        seen_in_a_row = value_at(in_a_row, last, T)
         if stuck < T:
-            saved = exact_fallback(proposal, seen, user, item, prefix, stream, draw + stuck + 1, SHOTS, T)
-            chosen = tl.where(p == stuck, saved, chosen)
-            given = (given & (p < stuck)) | (p == stuck)
+            fallback = exact_fallback(proposal, seen, user, item, prefix, stream, draw + stuck + 1, SHOTS, T)
+            chosen = tl.where(p == stuck, fallback, chosen)
+            is_given = (is_given & (p < stuck)) | (p == stuck)
             last = stuck
-            refused = stuck * 0
+            seen_in_a_row = stuck * 0
     else:
-        refused = last * 0
-    return chosen, given, last + 1, refused
+        seen_in_a_row = last * 0
+    return chosen, is_given, last + 1, seen_in_a_row

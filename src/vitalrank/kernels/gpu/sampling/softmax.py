@@ -7,9 +7,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from vitalrank.kernels.gpu.runtime.words import PROPOSE, STREAMS, counter_prefix, fine_unit, words
+from vitalrank.kernels.gpu.runtime.lanes import grid_cell
+from vitalrank.kernels.gpu.runtime.rng import PROPOSE, STREAMS, counter_prefix, fine_unit, philox
 from vitalrank.kernels.gpu.sampling.arrays import Counter, Seen
-from vitalrank.kernels.gpu.sampling.seen import strike_seen
+from vitalrank.kernels.gpu.sampling.seen import mask_seen
 
 _TILE = 256
 
@@ -29,13 +30,13 @@ def draw_softmax(
     ids: Tensor,
     log_q: Tensor,
 ) -> None:
-    """Draw k open items a row: see :func:`vitalrank.kernels.cpu.draw_softmax`."""
+    """Draw k unseen items a row: see :func:`vitalrank.kernels.cpu.draw_softmax`."""
     if not ids.numel():
         return
-    left = torch.nan_to_num(scores, nan=torch.finfo(scores.dtype).min)  # only seen items are at -inf
-    strike_seen(left, pool, seen, users)
+    unseen_scores = torch.nan_to_num(scores, nan=torch.finfo(scores.dtype).min)  # only seen items are at -inf
+    mask_seen(unseen_scores, pool, seen, users)
     _draw_softmax[tuple(ids.shape)](
-        left, float(temperature), pool, seen, counter, users, ids, log_q, len(pool), T=_TILE, num_warps=4
+        unseen_scores, float(temperature), pool, seen, counter, users, ids, log_q, len(pool), T=_TILE, num_warps=4
     )
 
 
@@ -52,14 +53,12 @@ def _draw_softmax(
     size: tl.tensor,
     T: tl.constexpr,
 ) -> None:
-    b = tl.program_id(0).to(tl.int64)
-    c = tl.program_id(1)
-    row = b * tl.num_programs(1) + c
+    b, c, row = grid_cell()
     p = tl.arange(0, T)
     picked = row * 0 - 1
-    chance = picked.to(tl.float32) * 0.0
+    log_prob = picked.to(tl.float32) * 0.0
     if tl.load(seen.unseen + tl.load(users + b)) > 0:
-        top = chance.to(tl.float64) - float("inf")
+        top = log_prob.to(tl.float64) - float("inf")
         start = c * 0
         while start < size:
             logit = tl.load(scores + b * size + start + p, mask=start + p < size, other=-float("inf"))
@@ -71,23 +70,23 @@ def _draw_softmax(
             logit = tl.load(scores + b * size + start + p, mask=start + p < size, other=-float("inf"))
             total += tl.sum(tl.exp(logit.to(tl.float64) / temperature - top), axis=0)
             start += T
-        high, low, _, _ = words(counter_prefix(counter, b), c * 0, c * STREAMS + PROPOSE)
+        high, low, _, _ = philox(counter_prefix(counter, b), c * 0, c * STREAMS + PROPOSE)
         target = fine_unit(high, low) * total
         before = top * 0.0
-        place = c * 0 - 1
+        position = c * 0 - 1
         last = c * 0
         start = c * 0
-        while (start < size) & (place < 0):
+        while (start < size) & (position < 0):
             logit = tl.load(scores + b * size + start + p, mask=start + p < size, other=-float("inf"))
             mass = tl.exp(logit.to(tl.float64) / temperature - top)
             passed = tl.min(tl.where((mass > 0.0) & (before + tl.cumsum(mass, axis=0) > target), p, T), axis=0)
-            place = tl.where(passed < T, start + passed, place)
+            position = tl.where(passed < T, start + passed, position)
             last = tl.maximum(last, tl.max(tl.where(mass > 0.0, start + p, 0), axis=0))
             before += tl.sum(mass, axis=0)
             start += T
-        place = tl.where(place < 0, last, place)  # rounding left the target behind the last of the mass
-        picked = tl.load(pool + place)
-        logit = tl.load(scores + b * size + place).to(tl.float64) / temperature
-        chance = (logit - top - tl.log(total)).to(tl.float32)
+        position = tl.where(position < 0, last, position)  # rounding error left the target above the total
+        picked = tl.load(pool + position)
+        logit = tl.load(scores + b * size + position).to(tl.float64) / temperature
+        log_prob = (logit - top - tl.log(total)).to(tl.float32)
     tl.store(ids + row, picked)
-    tl.store(log_q + row, chance)
+    tl.store(log_q + row, log_prob)

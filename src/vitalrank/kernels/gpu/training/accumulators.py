@@ -38,31 +38,31 @@ def new_accumulators(rows: int, width: int, occurrences: int, device: str) -> Ac
 
 
 @triton.jit
-def elect_owner(acc: tl.tensor, occurrence: tl.tensor, row: tl.tensor, step: tl.tensor, here: tl.tensor) -> Any:
+def elect_owner(acc: tl.tensor, occurrence: tl.tensor, row: tl.tensor, step: tl.tensor, mask: tl.tensor) -> Any:
     """Elect the owner of each row in this step: the lowest occurrence, by an atomic maximum.
 
     Returns the former key of each row: all occurrences but the first to arrive find one of this step, in any order.
     """
-    return tl.atomic_max(acc.owner + row, _owner_key(step, occurrence), mask=here, sem="relaxed")
+    return tl.atomic_max(acc.owner + row, _owner_key(step, occurrence), mask=mask, sem="relaxed")
 
 
 @triton.jit
-def mark_multi_hit(acc: tl.tensor, before: tl.tensor, row: tl.tensor, step: tl.tensor, here: tl.tensor) -> None:
+def mark_multi_hit(acc: tl.tensor, before: tl.tensor, row: tl.tensor, step: tl.tensor, mask: tl.tensor) -> None:
     """Mark the rows that had an owner already in this step, by the keys that ``elect_owner`` returned."""
-    tl.store(acc.multi_hit + row, step.to(tl.int32) + row.to(tl.int32) * 0, mask=here & ((before >> 32) == step))
+    tl.store(acc.multi_hit + row, step.to(tl.int32) + row.to(tl.int32) * 0, mask=mask & ((before >> 32) == step))
 
 
 @triton.jit
-def slot_of(acc: tl.tensor, row: tl.tensor, here: tl.tensor) -> Any:
+def slot_of(acc: tl.tensor, row: tl.tensor, mask: tl.tensor) -> Any:
     """Index of the accumulator slot that collects each row's gradient."""
-    owner = 0xFFFFFFFF - (tl.load(acc.owner + row, mask=here, other=0xFFFFFFFF) & 0xFFFFFFFF)
+    owner = 0xFFFFFFFF - (tl.load(acc.owner + row, mask=mask, other=0xFFFFFFFF) & 0xFFFFFFFF)
     return tl.where(acc.by_row == 1, row.to(tl.int64), owner)
 
 
 @triton.jit
-def is_multi_hit(acc: tl.tensor, row: tl.tensor, step: tl.tensor, here: tl.tensor) -> Any:
+def is_multi_hit(acc: tl.tensor, row: tl.tensor, step: tl.tensor, mask: tl.tensor) -> Any:
     """Whether each row is hit more than once in this step."""
-    return tl.load(acc.multi_hit + row, mask=here, other=0) == step.to(tl.int32)
+    return tl.load(acc.multi_hit + row, mask=mask, other=0) == step.to(tl.int32)
 
 
 @triton.jit

@@ -15,19 +15,19 @@ _LOAD_ROWS, _LANES = 8, 32  # of a warp, with vectors and without
 
 
 class StepState(NamedTuple):
-    """Where training stands; read and moved on the device."""
+    """Where training stands; read and advanced on the device."""
 
     cursor: Tensor  # (2,) int64: batches of the epoch done, steps done before the epoch
     rates: Tensor  # (steps of an epoch,) float32
-    steps: Tensor  # (batches between two moves of the cursor,) int64: the number of each, for samplers
+    steps: Tensor  # (batches between two advances of the cursor,) int64: the number of each, for samplers
 
 
-class Log(NamedTuple):
+class Positives(NamedTuple):
     """The positives of the log, and how many of them make a batch."""
 
     users: Tensor  # (N,) int32
     items: Tensor  # (N,) int32
-    stride: int
+    batch_size: int
 
 
 class Batch(NamedTuple):
@@ -39,20 +39,20 @@ class Batch(NamedTuple):
 
 
 def new_batch(size: int, width: int, device: torch.device | str) -> Batch:
-    """Room for a batch."""
+    """An empty batch."""
     users, positives = torch.empty((2, size), dtype=torch.int32, device=device)
     return Batch(users, positives, torch.empty((size, width), device=device))
 
 
 def load_batch(
-    permutation: Permutation, offset: int, step_state: StepState, log: Log, table: Tensor, batch: Batch
+    permutation: Permutation, offset: int, step_state: StepState, positives: Positives, table: Tensor, batch: Batch
 ) -> None:
     """Fill the users, positives and queries of the batch ``offset`` after the cursor, and its step's number."""
     size, width = batch.queries.shape
     rows = _LOAD_ROWS if width else _LANES
     _load_batch[(triton.cdiv(size, rows),)](
-        permutation, offset, step_state, log.users, log.items, table, batch, size, log.stride, width,
-        R=rows, D=triton.next_power_of_2(width), num_warps=1,
+        permutation, offset, step_state, positives.users, positives.items, table, batch, size, positives.batch_size,
+        width, R=rows, D=triton.next_power_of_2(width), num_warps=1,
     )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def _load_batch(
     table: tl.tensor,
     batch: tl.tensor,
     size: tl.tensor,
-    stride: tl.tensor,
+    batch_size: tl.tensor,
     width: tl.tensor,
     R: tl.constexpr,
     D: tl.constexpr,
@@ -86,7 +86,7 @@ def _load_batch(
     b = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     inside = b < size
     number = tl.load(step_state.cursor) + offset
-    row = rows_at(permutation, number * stride + b, inside)
+    row = rows_at(permutation, number * batch_size + b, inside)
     user = tl.load(log_users + row, mask=inside, other=0)
     tl.store(batch.users + b, user, mask=inside)
     tl.store(batch.positives + b, tl.load(log_items + row, mask=inside, other=0), mask=inside)

@@ -32,28 +32,28 @@ class Tables(NamedTuple):
 def update_rows(
     values: tl.tensor,
     state: tl.tensor,
-    place: tl.tensor,
-    slot: tl.tensor,
+    cell: tl.tensor,
+    state_cell: tl.tensor,
     width: tl.tensor,
     grad: tl.tensor,
     rate: tl.tensor,
     inside: tl.tensor,
     OPTIMIZER: tl.constexpr,
 ) -> None:
-    """Update ``values[place]`` by their gradient; the optimizer's state begins at ``slot``."""  # (R, D) each
-    value = tl.load(values + place, mask=inside, other=0.0)
+    """Update ``values[cell]`` by their gradient; the optimizer's state starts at ``state_cell``."""  # (R, D) each
+    value = tl.load(values + cell, mask=inside, other=0.0)
     if OPTIMIZER == ADAM:
-        mean = tl.load(state + slot, mask=inside, other=0.0)
-        square = tl.load(state + slot + width, mask=inside, other=0.0)
+        mean = tl.load(state + state_cell, mask=inside, other=0.0)
+        square = tl.load(state + state_cell + width, mask=inside, other=0.0)
         mean += (grad - mean) * ONE_MINUS_BETA_1
         square += (grad * grad - square) * ONE_MINUS_BETA_2
-        tl.store(state + slot, mean, mask=inside)
-        tl.store(state + slot + width, square, mask=inside)
+        tl.store(state + state_cell, mean, mask=inside)
+        tl.store(state + state_cell + width, square, mask=inside)
         value -= rate * mean / (tl.sqrt(square) + ADAM_EPS)
     elif OPTIMIZER == ADAGRAD:
-        square = tl.load(state + slot, mask=inside, other=0.0) + grad * grad
-        tl.store(state + slot, square, mask=inside)
+        square = tl.load(state + state_cell, mask=inside, other=0.0) + grad * grad
+        tl.store(state + state_cell, square, mask=inside)
         value -= rate * grad / (tl.sqrt(square) + ADAGRAD_EPS)
     else:
         value -= rate * grad
-    tl.store(values + place, value, mask=inside)
+    tl.store(values + cell, value, mask=inside)

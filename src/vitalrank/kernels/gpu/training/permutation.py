@@ -1,4 +1,4 @@
-"""The keyed permutation of ``kernels.cpu.orders``, many positions at once."""
+"""The keyed permutation of ``kernels.cpu.training.permutation``, many positions at once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MIX_0, MIX_1 = tl.constexpr(int(cpu.MIX_0)), tl.constexpr(int(cpu.MIX_1))
 
 
 class Permutation(NamedTuple):
-    """One permutation of ``0..size-1``; on the device, so that a graph can go on with the next epoch's."""
+    """One permutation of ``0..size-1``; on the device, so that a graph can be replayed with the next epoch's."""
 
     shape: Tensor  # (3,) size, height, width
     keys: Tensor  # (ROUNDS,) the bits of unsigned words
 
 
 def new_permutation(device: torch.device) -> Permutation:
-    """Room for an order."""
+    """A permutation to be filled in."""
     keys = torch.zeros(cpu.ROUNDS, dtype=torch.int32, device=device)
     return Permutation(torch.zeros(3, dtype=torch.int64, device=device), keys)
 
@@ -51,19 +51,19 @@ def _add(half: tl.tensor, word: tl.tensor, size: tl.tensor) -> Any:
 
 
 @triton.jit
-def rows_at(permutation: tl.tensor, position: tl.tensor, inside: tl.tensor) -> Any:
-    """The rows that the order visits at the positions."""
+def rows_at(permutation: tl.tensor, position: tl.tensor, mask: tl.tensor) -> Any:
+    """The rows at the positions."""
     size = tl.load(permutation.shape)
     height = tl.load(permutation.shape + 1)
     width = tl.load(permutation.shape + 2)
     row = position
-    walking = inside
-    while tl.sum(walking.to(tl.int32), axis=0) > 0:
+    outside = mask
+    while tl.sum(outside.to(tl.int32), axis=0) > 0:
         left = row // width
         right = row - left * width
         for round_ in tl.static_range(0, ROUNDS, 2):
             left = _add(left, _hash(right, tl.load(permutation.keys + round_).to(tl.uint32, bitcast=True)), height)
             right = _add(right, _hash(left, tl.load(permutation.keys + round_ + 1).to(tl.uint32, bitcast=True)), width)
-        row = tl.where(walking, left * width + right, row)
-        walking = walking & (row >= size)
+        row = tl.where(outside, left * width + right, row)
+        outside = outside & (row >= size)
     return row

@@ -1,4 +1,4 @@
-"""What was seen of each positive of an epoch, kept on the device until the epoch ends."""
+"""Statistics of each positive of an epoch, kept on the device until the epoch ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOTAL_ROWS = 4096
 
 
 class EpochStats(NamedTuple):
-    """What was seen of each positive of the epoch."""
+    """Statistics of each positive of the epoch."""
 
     losses: Tensor  # (N,) float32
     weights: Tensor  # (N,) float32, summed over its negatives
@@ -35,12 +35,12 @@ def totals_of(stats: EpochStats, count: int) -> list[float]:
 def _sum_stats(stats: tl.tensor, parts: tl.tensor, count: tl.tensor, T: tl.constexpr) -> None:
     block = tl.program_id(0)
     p = block.to(tl.int64) * T + tl.arange(0, T)
-    here = p < count
-    flags = tl.load(stats.flags + p, mask=here, other=0).to(tl.int32)
+    mask = p < count
+    flags = tl.load(stats.flags + p, mask=mask, other=0).to(tl.int32)
     out = parts + block * 6
-    tl.store(out, tl.sum(tl.load(stats.losses + p, mask=here, other=0.0).to(tl.float64), axis=0))
-    tl.store(out + 1, tl.sum(tl.load(stats.weights + p, mask=here, other=0.0).to(tl.float64), axis=0))
-    tl.store(out + 2, tl.sum(tl.load(stats.tries + p, mask=here, other=0).to(tl.float64), axis=0))
+    tl.store(out, tl.sum(tl.load(stats.losses + p, mask=mask, other=0.0).to(tl.float64), axis=0))
+    tl.store(out + 1, tl.sum(tl.load(stats.weights + p, mask=mask, other=0.0).to(tl.float64), axis=0))
+    tl.store(out + 2, tl.sum(tl.load(stats.tries + p, mask=mask, other=0).to(tl.float64), axis=0))
     tl.store(out + 3, tl.sum(((flags & DRAWN) != 0).to(tl.int32), axis=0).to(tl.float64))
     tl.store(out + 4, tl.sum(((flags & VANISHED) != 0).to(tl.int32), axis=0).to(tl.float64))
     tl.store(out + 5, tl.sum(((flags & VIOLATED) != 0).to(tl.int32), axis=0).to(tl.float64))

@@ -1,4 +1,4 @@
-"""Philox words on the GPU: the same numbers as ``kernels.rng`` gives for the same counter."""
+"""Philox on the GPU: the same words as ``kernels.rng`` gives for the same counter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STREAMS = tl.constexpr(rng.STREAMS)
 
 @triton.jit
 def counter_prefix(counter: tl.tensor, b: tl.tensor) -> Any:
-    """Key, step and row number of row ``b``: what all words of the row share."""
+    """Key, step and row number of row ``b``: the part of the counter that all words of the row share."""
     seed = tl.load(counter.seed).to(tl.uint64, bitcast=True)
     low = (seed & 0xFFFFFFFF).to(tl.uint32)
     high = (seed >> 32).to(tl.uint32)
@@ -27,15 +27,15 @@ def counter_prefix(counter: tl.tensor, b: tl.tensor) -> Any:
 
 
 @triton.jit
-def counter_prefixes(counter: tl.tensor, b: tl.tensor, inside: tl.tensor) -> Any:
-    """The same for many rows, whose numbers differ."""
+def counter_prefixes(counter: tl.tensor, b: tl.tensor, mask: tl.tensor) -> Any:
+    """The same for many rows at once."""
     low, high, step, _ = counter_prefix(counter, 0)
-    return low, high, step, tl.load(counter.rows + b, mask=inside, other=0).to(tl.uint32)
+    return low, high, step, tl.load(counter.rows + b, mask=mask, other=0).to(tl.uint32)
 
 
 @triton.jit
-def words(prefix: tl.tensor, draw: tl.tensor, stream: tl.tensor) -> Any:
-    """Four random words for each turn."""  # (T,) uint32 each
+def philox(prefix: tl.tensor, draw: tl.tensor, stream: tl.tensor) -> Any:
+    """Four random words for each draw index."""  # (T,) uint32 each
     low, high, step, row = prefix
     draw = draw.to(tl.uint32)
     zero = draw * 0
@@ -43,9 +43,9 @@ def words(prefix: tl.tensor, draw: tl.tensor, stream: tl.tensor) -> Any:
 
 
 @triton.jit
-def pair(prefix: tl.tensor, draw: tl.tensor, stream: tl.tensor) -> Any:
-    """The ``turn``-th pairs of words of a stream: block ``turn // 2``, its first or second half."""  # (T,) each
-    a, b, c, d = words(prefix, draw >> 1, stream)
+def word_pair(prefix: tl.tensor, draw: tl.tensor, stream: tl.tensor) -> Any:
+    """The pairs of words of draw indices of a stream: block ``draw // 2``, its first or second half."""  # (T,) each
+    a, b, c, d = philox(prefix, draw >> 1, stream)
     first = (draw & 1) == 0
     return tl.where(first, a, c), tl.where(first, b, d)
 
