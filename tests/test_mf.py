@@ -10,7 +10,7 @@ import pytest
 import vitalrank as vr
 from vitalrank import losses
 from vitalrank.config import TrainConfig
-from vitalrank.errors import SettingError
+from vitalrank.errors import SettingError, TrainingError
 from vitalrank.kernels.cpu.training.permutation import epoch_permutation, row_at
 
 LOG = vr.Interactions.from_arrays([0, 0, 0, 1, 1, 2, 2, 2, 3], [0, 1, 2, 0, 5, 1, 3, 4, 2])
@@ -297,3 +297,8 @@ def test_tries_are_those_of_all_negatives_of_a_positive():
     assert vr.MF(dim=4).fit(LOG, vr.Uniform(), epochs=1, negatives=3).history[0]["tries"] == 3.0
     shares = [vr.MF(dim=4).fit(LOG, vr.VINS(kappa=1, margin=0), epochs=1, negatives=k).history[-1] for k in (1, 4)]
     assert shares[0]["unviolated"] < shares[1]["unviolated"] < 1.0
+
+
+def test_tables_that_do_not_fit_into_memory_are_an_error_in_one_sentence():
+    with pytest.raises(TrainingError, match=r"^cpu ran out of memory; use a smaller dim, .*\.$"):
+        vr.MF(dim=1 << 44).fit(LOG, vr.Uniform(), epochs=1)  # more than any address space

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.devices import enough_memory
 from vitalrank._util.memory import large_zeros
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import HostEngine, Totals
@@ -21,6 +22,7 @@ from vitalrank.samplers.backends import ArrayBackend
 from vitalrank.samplers.base import BoundSampler, SampleRequest
 
 Array = NDArray[Any]
+_ADVICE = "use a smaller dim, batch or number of negatives"
 _PRELOADED = 8  # batches loaded by one parallel call: starting the threads takes a quarter of the time of loading one
 
 
@@ -30,8 +32,9 @@ class CpuEngine(MFEngine, HostEngine):
     def __init__(self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool) -> None:
         super().__init__(train, sampler, config, dim, bias)
         self._backend = ArrayBackend()
-        self._tables = new_tables(train, dim, bias, self._step_config.optimizer.slots, config.seed)
-        self._buffers = _Buffers(train, self._batch, dim + bias, self._sampler.needs_scores)
+        with enough_memory("cpu", 0, _ADVICE):
+            self._tables = new_tables(train, dim, bias, self._step_config.optimizer.slots, config.seed)
+            self._buffers = _Buffers(train, self._batch, dim + bias, self._sampler.needs_scores)
 
     @property
     def users(self) -> Array:
@@ -60,7 +63,8 @@ class CpuEngine(MFEngine, HostEngine):
         permutation = epoch_permutation(len(self._train), self._config.seed, epoch)
         totals = Totals()
         for batch, step_size in zip(self._batches(permutation), self._step_sizes(rate), strict=True):
-            self._train_batch(batch, step_size, totals)
+            with enough_memory("cpu", 0, _ADVICE):
+                self._train_batch(batch, step_size, totals)
             on_progress(totals)
             if not math.isfinite(totals.loss):
                 break
