@@ -552,3 +552,8 @@ def test_a_saved_history_knows_why_it_ended(tmp_path):
     log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
     vr.MF(dim=4).fit(log, vr.Uniform(), epochs=1).save(tmp_path / "a")
     assert vr.load(tmp_path / "a").history.stopped == "finished"
+
+
+def test_the_former_name_of_the_engine_still_works():
+    with pytest.warns(DeprecationWarning, match=r"training\.Engine"):
+        assert vr.training.TrainingEngine is vr.training.Engine

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from vitalrank._util.lazy import lazy_names
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Callback", "Engine", "History", "Record", "TensorBoard", "Totals", "TrainConfig", "Trainer"]
 
 # Loaded on first use: the command line reads the settings alone, and starts the sooner for it.
-__getattr__, __dir__ = lazy_names(
+_load, __dir__ = lazy_names(
     __name__,
     {
         "Callback": "training.trainer:Callback",
@@ -29,3 +30,10 @@ __getattr__, __dir__ = lazy_names(
         "Trainer": "training.trainer:Trainer",
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TrainingEngine":
+        warnings.warn("training.TrainingEngine is now training.Engine.", DeprecationWarning, stacklevel=2)
+        return _load("Engine")
+    return _load(name)
