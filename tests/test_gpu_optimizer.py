@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from vitalrank.config import OPTIMIZER_NAMES
-from vitalrank.engines.gpu_optimizer import MOVES, GpuOptimizer, scale, summed_rows
+from vitalrank.engines.gpu_optimizer import UPDATES, GpuOptimizer, coalesce_rows, scale_and_clip
 from vitalrank.engines.torch_optimizer import TableOptimizer
 from vitalrank.kernels.optimizers import OPTIMIZERS
 
@@ -31,7 +31,7 @@ def moved(kind, optimizer, clip):
         for _ in range(2):
             ids = torch.randint(0, 9, (6,), generator=rng)
             (network.layer(network.table(ids)) * torch.randn(6, 3, generator=rng)).sum().backward()
-        rows = mover.move(torch.tensor([size], dtype=torch.float32), 12, clip)
+        rows = mover.step(torch.tensor([size], dtype=torch.float32), 12, clip)
         touched.append({name: set(places.tolist()) for name, places in rows.items()})
         assert all(parameter.grad is None for parameter in network.parameters())
     return {name: value.detach() for name, value in network.named_parameters()}, touched
@@ -49,14 +49,14 @@ def test_it_moves_as_the_compiled_one_does(optimizer, clip):
 
 
 def test_every_optimizer_that_can_be_chosen_is_there_on_both_devices():
-    assert set(OPTIMIZER_NAMES) == OPTIMIZERS.keys() == MOVES.keys()
+    assert set(OPTIMIZER_NAMES) == OPTIMIZERS.keys() == UPDATES.keys()
 
 
 def test_its_state_can_be_taken_back():
     network = Pair()
     network.table(torch.tensor([1, 1, 2])).sum().backward()
     first = GpuOptimizer(network, "adam")
-    first.move(torch.tensor([0.1]), 3, None)
+    first.step(torch.tensor([0.1]), 3, None)
     second = GpuOptimizer(network, "adam")
     second.load(first.state)
     assert first.state["table.weight"].any()
@@ -68,14 +68,14 @@ def test_a_lookup_of_nothing_moves_nothing():
     network = Pair()
     before = network.table.weight.detach().clone()
     network.table(torch.zeros(0, dtype=torch.int64)).sum().backward()
-    assert GpuOptimizer(network, "adam").move(torch.tensor([0.1]), 1, None) == {}
+    assert GpuOptimizer(network, "adam").step(torch.tensor([0.1]), 1, None) == {}
     assert torch.equal(network.table.weight, before)
 
 
 def test_rows_are_summed_in_the_order_of_their_places():
     rng = torch.Generator().manual_seed(0)
     places, pulls = torch.randint(0, 5, (40,), generator=rng), torch.randn(40, 3, generator=rng)
-    rows, sums = summed_rows(places, pulls)
+    rows, sums = coalesce_rows(places, pulls)
     assert len(rows) == len(sums) == 40
     assert sorted(set(rows.tolist())) == sorted(set(places.tolist()))
     for row, total in zip(rows.tolist(), sums, strict=True):
@@ -84,8 +84,8 @@ def test_rows_are_summed_in_the_order_of_their_places():
 
 def test_clipping_keeps_the_direction_and_a_zero_gradient():
     gradients = [torch.tensor([3.0, 0.0]), torch.tensor([4.0])]
-    scale(gradients, positives=1, clip=1.0)
+    scale_and_clip(gradients, positives=1, clip=1.0)
     torch.testing.assert_close(torch.cat(gradients), torch.tensor([0.6, 0.0, 0.8]))
     nothing = [torch.zeros(2)]
-    scale(nothing, positives=1, clip=1.0)
+    scale_and_clip(nothing, positives=1, clip=1.0)
     assert torch.equal(nothing[0], torch.zeros(2))

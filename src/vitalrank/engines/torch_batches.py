@@ -1,4 +1,4 @@
-"""The positives of an epoch, a batch at a time; where an epoch stands lies on the device, so that a graph can go on."""
+"""Which rows of the log are trained on, in batches; the cursor lies on the device, so a captured graph advances it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from vitalrank.engines.network import Network
+from vitalrank.engines.torch_totals import TorchTotals
+from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.permutation import epoch_permutation, fill_rows
 
 Array = NDArray[Any]
 
 
-class Feed:
-    """Rows of the log in each epoch's order, and the size of each step.
+class EpochBatches:
+    """Batches of rows of the log in each epoch's permutation, and the step size of each.
 
     Parameters
     ----------
@@ -25,17 +28,17 @@ class Feed:
     batch
         How many of them make a batch; the last one of an epoch may be smaller.
     device
-        Where they are wanted.
+        The device of the batches.
 
     Examples
     --------
-    >>> feed = Feed(np.array([3, 5, 8]), batch=2, device=torch.device("cpu"))
-    >>> feed.counts
+    >>> batches = EpochBatches(np.array([3, 5, 8]), batch=2, device=torch.device("cpu"))
+    >>> batches.counts
     [2, 1]
-    >>> feed.begin(seed=0, epoch=1, sizes=[0.1, 0.2])
-    >>> first, size = feed.rows(2), feed.size().item()
-    >>> feed.advance(2)
-    >>> sorted([*first.tolist(), *feed.rows(1).tolist()]), round(size, 3), round(feed.size().item(), 3)
+    >>> batches.begin_epoch(seed=0, epoch=1, step_sizes=[0.1, 0.2])
+    >>> first, size = batches.rows(2), batches.step_size().item()
+    >>> batches.advance(2)
+    >>> sorted([*first.tolist(), *batches.rows(1).tolist()]), round(size, 3), round(batches.step_size().item(), 3)
     ([3, 5, 8], 0.1, 0.2)
     """
 
@@ -43,27 +46,41 @@ class Feed:
         self._rows = rows
         self._batch = batch
         self.counts = [min(batch, len(rows) - start) for start in range(0, len(rows), batch)]
-        self._numbers = torch.arange(min(batch, len(rows)), device=device)
-        self._order = torch.zeros(len(rows), dtype=torch.int64, device=device)
-        self._sizes = torch.zeros(len(self.counts), device=device)
+        self._offsets = torch.arange(min(batch, len(rows)), device=device)
+        self._permuted = torch.zeros(len(rows), dtype=torch.int64, device=device)
+        self._step_sizes = torch.zeros(len(self.counts), device=device)
         self._cursor = torch.zeros(1, dtype=torch.int64, device=device)
 
-    def begin(self, seed: int, epoch: int, sizes: Sequence[float]) -> None:
-        """Stand before the first batch of an epoch whose steps have these sizes."""
-        places = np.empty(len(self._rows), np.int64)
-        fill_rows(epoch_permutation(len(places), seed, epoch), 0, places)
-        self._order.copy_(torch.from_numpy(self._rows[places]))
-        self._sizes.copy_(torch.tensor(sizes, dtype=torch.float32))
+    def begin_epoch(self, seed: int, epoch: int, step_sizes: Sequence[float]) -> None:
+        """Move the cursor to the first batch of an epoch whose steps have these sizes."""
+        positions = np.empty(len(self._rows), np.int64)
+        fill_rows(epoch_permutation(len(positions), seed, epoch), 0, positions)
+        self._permuted.copy_(torch.from_numpy(self._rows[positions]))
+        self._step_sizes.copy_(torch.tensor(step_sizes, dtype=torch.float32))
         self._cursor.zero_()
 
     def rows(self, count: int) -> Tensor:
         """The next rows."""  # (count,)
-        return self._order.index_select(0, self._cursor + self._numbers[:count])
+        return self._permuted.index_select(0, self._cursor + self._offsets[:count])
 
-    def size(self) -> Tensor:
+    def step_size(self) -> Tensor:
         """The size of the next step."""  # (1,)
-        return self._sizes.index_select(0, self._cursor // self._batch)
+        return self._step_sizes.index_select(0, self._cursor // self._batch)
 
     def advance(self, count: int) -> None:
-        """Stand behind these rows."""
+        """Move the cursor past these rows."""
         self._cursor += count
+
+
+def usable_rows(train: Interactions, network: Network) -> tuple[Array, TorchTotals]:
+    """Rows to train on, and the totals that every epoch starts with.
+
+    Leaves out users who have seen every item and, where a network needs a history, each user's first item.
+    """
+    usable = np.repeat(train.user_degree < train.n_items, train.user_degree)  # (N,)
+    first = np.zeros(len(train), np.bool_)
+    first[train.indptr[:-1][train.user_degree > 0]] = True
+    without_history = int(np.count_nonzero(usable & first)) if network.length else None
+    rows = np.flatnonzero(usable & ~first if network.needs_history else usable)
+    left_out = len(train) - len(rows)
+    return rows, TorchTotals(left_out, left_out, without_history=without_history, are_left_out=network.needs_history)

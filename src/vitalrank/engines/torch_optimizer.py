@@ -1,4 +1,4 @@
-"""Optimizer steps on a network's parameters: touched rows of embeddings, and everything else as a whole."""
+"""Optimizer steps on a network's parameters: embeddings by the rows of a batch, everything else as a whole."""
 
 from __future__ import annotations
 
@@ -23,52 +23,54 @@ Array = NDArray[Any]
 class TableOptimizer:
     """Adam, Adagrad or SGD in place, by the same kernels as matrix factorization.
 
-    A parameter with a sparse gradient moves by rows, those that the batch touched; its gradient is taken as it is.
-    The others move as a whole, by their gradient over the number of positives, clipped together.
+    A parameter with a sparse gradient is updated row by row, only the rows of the batch, by the sum of their gradients.
+    The others are updated as a whole, by their gradient over the number of positives, clipped together.
     """
 
     def __init__(self, network: nn.Module, optimizer: str) -> None:
         self._optimizer = OPTIMIZERS[optimizer]
         self._parameters = {name: p for name, p in network.named_parameters() if p.requires_grad}
-        self._groups: dict[str, Coalesced] = {}
+        self._coalesced: dict[str, Coalesced] = {}
         self.state: dict[str, Array] = {}  # (R, s, d) each
         for name, parameter in self._parameters.items():
             rows, width = _as_rows(parameter)
             self.state[name] = np.zeros((rows, self._optimizer.slots, width), np.float32)
 
     def load(self, state: Mapping[str, Array]) -> None:
-        """Take back what ``state`` gave."""
+        """Restore what ``state`` gave."""
         for name, array in self.state.items():
             array[...] = state[name]
 
-    def move(self, size: Tensor, positives: int, clip: float | None) -> dict[str, Tensor]:
-        """One step of a size (1,) by the gradients, which are used up; returns the rows touched, by parameter."""
-        stride = np.float32(size.item())
-        grown = {name: p for name, p in self._parameters.items() if p.grad is not None}
-        whole = {name: p for name, p in grown.items() if not _gradient(p).is_sparse}
-        _scale((_gradient(p) for p in whole.values()), 1.0 / positives, clip)
-        touched: dict[str, Tensor] = {}
-        for name, parameter in grown.items():
-            if name in whole:
-                self._move_whole(name, parameter, stride)
+    def step(self, step_size: Tensor, positives: int, clip: float | None) -> dict[str, Tensor]:
+        """One step by the gradients, which are cleared; returns the updated rows by parameter."""
+        size = np.float32(step_size.item())
+        with_grad = {name: p for name, p in self._parameters.items() if p.grad is not None}
+        dense = {name: p for name, p in with_grad.items() if not _gradient(p).is_sparse}
+        _scale_and_clip((_gradient(p) for p in dense.values()), 1.0 / positives, clip)
+        updated: dict[str, Tensor] = {}
+        for name, parameter in with_grad.items():
+            if name in dense:
+                self._update_dense(name, parameter, size)
             else:
-                touched[name] = self._move_rows(name, parameter, stride)
+                updated[name] = self._update_sparse(name, parameter, size)
             parameter.grad = None
-        return touched
+        return updated
 
-    def _move_whole(self, name: str, parameter: Tensor, size: np.float32) -> None:
+    def _update_dense(self, name: str, parameter: Tensor, step_size: np.float32) -> None:
         rows, width = _as_rows(parameter)
-        pulls = _gradient(parameter).contiguous().numpy().reshape(rows, width)
-        update_dense(self._optimizer, size, pulls, _memory(parameter), self.state[name])
+        grads = _gradient(parameter).contiguous().numpy().reshape(rows, width)
+        update_dense(self._optimizer, step_size, grads, _as_array(parameter), self.state[name])
 
-    def _move_rows(self, name: str, parameter: Tensor, size: np.float32) -> Tensor:
+    def _update_sparse(self, name: str, parameter: Tensor, step_size: np.float32) -> Tensor:
         gradient = _gradient(parameter)
-        places, pulls = gradient._indices()[0].numpy(), gradient._values().contiguous().numpy()
-        groups = self._groups.get(name)
-        if groups is None or len(groups.row_of) < len(places):
-            groups = self._groups[name] = new_coalesced(len(parameter), len(places))
-        found = update_sparse(self._optimizer, size, places, pulls, _memory(parameter), self.state[name], groups)
-        return torch.from_numpy(groups.rows[:found].astype(np.int64))
+        occurrences, grads = gradient._indices()[0].numpy(), gradient._values().contiguous().numpy()
+        coalesced = self._coalesced.get(name)
+        if coalesced is None or len(coalesced.row_of) < len(occurrences):
+            coalesced = self._coalesced[name] = new_coalesced(len(parameter), len(occurrences))
+        found = update_sparse(
+            self._optimizer, step_size, occurrences, grads, _as_array(parameter), self.state[name], coalesced
+        )
+        return torch.from_numpy(coalesced.rows[:found].astype(np.int64))
 
 
 def new_optimizer(network: nn.Module, optimizer: str) -> TableOptimizer | GpuOptimizer:
@@ -85,16 +87,16 @@ def _gradient(parameter: Tensor) -> Tensor:
 
 
 def _as_rows(parameter: Tensor) -> tuple[int, int]:
-    """Rows and columns a parameter of any shape is moved by."""
+    """Rows and columns by which a parameter of any shape is updated."""
     return (len(parameter), parameter[0].numel()) if parameter.dim() > 1 and len(parameter) else (1, parameter.numel())
 
 
-def _memory(parameter: Tensor) -> Array:
+def _as_array(parameter: Tensor) -> Array:
     return parameter.detach().numpy().reshape(_as_rows(parameter))
 
 
-def _scale(gradients: Iterable[Tensor], factor: float, clip: float | None) -> None:
-    """Multiply all by ``factor``, then bring their common length down to ``clip``."""
+def _scale_and_clip(gradients: Iterable[Tensor], factor: float, clip: float | None) -> None:
+    """Multiply all by ``factor``, then clip their common norm to ``clip``."""
     gradients = list(gradients)
     if not gradients:
         return

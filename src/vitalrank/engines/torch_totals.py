@@ -1,4 +1,4 @@
-"""What the torch engine counts in an epoch: on the device while it runs, read now and then."""
+"""The totals of the torch engine: summed on the device, read now and then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vitalrank.history import Record
 
 @dataclass
 class TorchTotals(Totals):
-    """Sums of an epoch, with the positives that nothing came before, where a network looks at that."""
+    """Totals of an epoch, with the positives without a history, where a network reads histories."""
 
     without_history: int | None = None
     are_left_out: bool = False  # they are counted in ``skipped`` then
@@ -27,15 +27,15 @@ class TorchTotals(Totals):
         return record
 
 
-class Sums:
+class DeviceTotals:
     """Running sums that stay on the device until they are asked for.
 
     Examples
     --------
-    >>> sums, totals = Sums(torch.device("cpu")), TorchTotals()
+    >>> running, totals = DeviceTotals(torch.device("cpu")), TorchTotals()
     >>> for loss in (1.0, 2.0):
-    ...     sums.add({"loss": torch.tensor(loss), "tries": torch.tensor(3)})
-    >>> sums.move_to(totals)
+    ...     running.add({"loss": torch.tensor(loss), "tries": torch.tensor(3)})
+    >>> running.flush_to(totals)
     >>> totals.loss, totals.tries
     (3.0, 6)
     """
@@ -51,8 +51,8 @@ class Sums:
             self._names, self._values = tuple(parts), self._values.new_zeros(len(parts))
         self._values += torch.stack([parts[name].double() for name in self._names])
 
-    def move_to(self, totals: TorchTotals) -> None:
-        """Add the sums to ``totals`` and begin again at 0."""
+    def flush_to(self, totals: TorchTotals) -> None:
+        """Add the sums to ``totals`` and reset them to 0."""
         for name, value in zip(self._names, self._values.tolist(), strict=True):
             kind = float if name.endswith("loss") else int
             setattr(totals, name, (getattr(totals, name) or 0) + kind(value))
