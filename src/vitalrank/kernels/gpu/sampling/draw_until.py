@@ -11,8 +11,8 @@ from vitalrank.kernels.gpu.runtime.rng import PROPOSE, STREAMS, counter_prefix
 from vitalrank.kernels.gpu.sampling.arrays import Counter, Proposal, Seen
 from vitalrank.kernels.gpu.sampling.proposal import constexprs_of, propose_draws
 
-# Columns of the candidates' vectors held at once: more leave room for fewer warps, and Algorithm 1 itself
-# (``shots > 0``) needs more registers.
+# Columns of the candidates' vectors held at once: more leave room for fewer warps, which slows the longer loop of
+# Algorithm 1 (``shots > 0``) first.
 _COLUMNS, _REJECT_COLUMNS = 32, 16
 
 
