@@ -76,6 +76,8 @@ VARIANTS: dict[str, Sampler] = {name: sampler() for name, sampler in SAMPLERS.it
     "lfm-w": LFMW(kappa=64),
     "sa": SA(candidates=16),
     "dns-top": DNS(candidates=6, top=3),
+    "dns-ceiling": DNS(candidates=6, ceiling=8.0),
+    "vins-ceiling": VINS(kappa=9, ceiling=8.0),
     "vins-limit": VINS(shots=None, kappa=5),
     "vins-one-shot": VINS(beta=1.0, shots=1, kappa=1),
     "vins-hard": VINS(margin=-1.0, kappa=40),

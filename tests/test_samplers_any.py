@@ -15,6 +15,7 @@ QUICK = settings(max_examples=120, deadline=None, derandomize=True, suppress_hea
 counts = st.integers(1, 7)
 betas = st.sampled_from([0.0, 0.3, 0.75, 1.0])
 margins = st.sampled_from([-2.0, -0.25, 0.0, 0.5, 3.0])
+ceilings = st.sampled_from([None, -0.25, 0.0, 0.5, "25%"])
 ratios = st.sampled_from([0.05, 0.3, 1.0, 5.0])
 weights = st.sampled_from(["log2", "harmonic", "none"])
 
@@ -26,8 +27,10 @@ SETTINGS = {
     "pris": {"candidates": counts, "clusters": st.just(0), "proposal": st.sampled_from(["uniform", "popularity"])},
     "sa": {"candidates": counts, "temperature": st.sampled_from([0.0, 1.0, 4.0])},
     "irgan": {"temperature": ratios},
-    "dns": {"candidates": counts},
-    "lfm-d": {"candidates": counts, "rho": ratios},
+    "dns": {"candidates": counts, "ceiling": ceilings},
+    "lfm-d": {"candidates": counts, "rho": ratios, "ceiling": ceilings},
+    "ahns": {"candidates": counts, "beta": st.sampled_from([0.25, 1.0]), "ceiling": ceilings},
+    "mixed": {"share": st.sampled_from([0.0, 0.3, 1.0])},
     "lfm-w": {"margin": margins, "kappa": counts, "weight": weights},
     "vins": {
         "beta": betas,

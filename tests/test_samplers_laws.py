@@ -166,6 +166,27 @@ def test_exact_aobpr_ranks_the_open_items():
     assert_follows(draw.ids - 3, plain.normalised({r: np.exp(-r / (0.25 * 8)) for r in range(5)}))
 
 
+@pytest.mark.parametrize("user", [FAN, BROAD, NEWCOMER])
+def test_a_mixture_is_of_the_laws_of_both(user):
+    uniform, popular = (over_open(plain.weighted_law(pi(beta), ITEMS), user) for beta in (0.0, 1.0))
+    draw = draw_many(vr.Mixed("uni", vr.Popularity(1.0), share=0.3), LOG, user, k=2)
+    assert_follows(draw.ids, {j: 0.3 * uniform[j] + 0.7 * popular[j] for j in uniform})
+
+
+def test_ahns_picks_the_nearest_of_every_pool():
+    """Items score a quarter of their ids; the positive, 4, scores 1, so ``2.25 / (1 + 0.5)``, item 6's, is looked for.
+
+    Items 5 and 7 are as near; the distance alone is compared.
+    """
+    distance = {j: abs(j - 6) for j in range(3, 8)}
+    law = dict.fromkeys(range(4), 0.0)
+    for pool in product(range(3, 8), repeat=3):
+        law[min(distance[j] for j in pool)] += 1 / 5**3
+    table = np.arange(8.0)[:, None] / 4
+    draw = draw_many(vr.AHNS(candidates=3, alpha=0.5, beta=2.25), LOG, BROAD, positive=4, table=table)
+    assert_follows(abs(draw.ids - 6), law)
+
+
 @pytest.mark.parametrize("sampler", [vr.LFMD(candidates=4, rho=0.3), vr.DNS(candidates=4)], ids=repr)
 def test_pooled_picks_follow_the_rank_law(sampler):
     """The five open items score in the order of their ids; all 625 pools are listed, each rank with its chance."""
@@ -191,6 +212,7 @@ def test_pooled_picks_follow_the_rank_law(sampler):
         vr.SA(candidates=3),
         IRGAN(temperature=0.5),
         vr.Popularity(0.5),
+        vr.Mixed(share=0.25),
     ],
     ids=repr,
 )

@@ -38,6 +38,8 @@ from vitalrank.models.mostpopular import MostPopular as MostPopular
 from vitalrank.readers import read as read
 from vitalrank.samplers import Draw as Draw
 from vitalrank.samplers import Sampler as Sampler
+from vitalrank.samplers.mixed import Mixed as Mixed
+from vitalrank.samplers.pooled import AHNS as AHNS
 from vitalrank.samplers.pooled import DNS as DNS
 from vitalrank.samplers.pooled import LFMD as LFMD
 from vitalrank.samplers.ranked import AOBPR as AOBPR

@@ -91,6 +91,8 @@ SAMPLERS = Registry(
         "irgan": Entry("samplers.adversarial:IRGAN"),
         "dns": Entry("samplers.pooled:DNS"),
         "lfm-d": Entry("samplers.pooled:LFMD"),
+        "ahns": Entry("samplers.pooled:AHNS"),
+        "mixed": Entry("samplers.mixed:Mixed"),
         "lfm-w": Entry("samplers.rejecting:LFMW"),
         "vins": Entry("samplers.rejecting:VINS"),
     },

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reference.adversarial import irgan
-from reference.pooled import cml, dns, lfmd
+from reference.mixed import mixed
+from reference.pooled import ahns, cml, dns, lfmd
 from reference.ranked import aobpr
 from reference.rejecting import lfmw, vins
 from reference.row import Answer, Row
@@ -25,6 +26,8 @@ REFERENCES: dict[str, Callable[..., Answer]] = {
     "irgan": irgan,
     "dns": dns,
     "lfm-d": lfmd,
+    "ahns": ahns,
+    "mixed": mixed,
     "lfm-w": lfmw,
     "vins": vins,
 }

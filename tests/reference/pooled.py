@@ -1,4 +1,4 @@
-"""DNS, LFM-D and CML: a pool of uniform draws, one of them picked by its rank."""
+"""DNS, LFM-D, AHNS and CML: a pool of uniform draws, one of them picked by its rank."""
 
 from __future__ import annotations
 
@@ -21,29 +21,66 @@ def best_first(row: Row, items: list[int]) -> list[int]:
     return sorted(items, key=lambda j: -row.score(j))
 
 
-def lfmd(row: Row, k: int, candidates: int, rho: float) -> Answer:
+def under(row: Row, items: list[int], ceiling: float | str | None) -> list[int]:
+    """The pool with its lowest candidate in place of each that is above the ceiling; -1 if all are."""
+    kept = [j for j in items if row.score(j) <= row.limit(ceiling)]
+    if not kept:
+        return [-1] * len(items)
+    lowest = min(kept, key=row.score)
+    return [j if j in kept else lowest for j in items]
+
+
+def pool_of(row: Row, c: int, candidates: int, ceiling: float | str | None) -> list[int]:
+    """The pool of one negative, best first."""
+    drawn = under(row, candidates_of(row, candidates, row.pi(0.0), c), ceiling)
+    return drawn if drawn[0] < 0 else best_first(row, drawn)
+
+
+def answer(ids: list[int], candidates: int) -> Answer:
+    """Weight 1 for what was found."""
+    return Answer(ids, [float(j >= 0) for j in ids], len(ids) * candidates)
+
+
+def ahns(row: Row, k: int, candidates: int, alpha: float, beta: float, p: float, ceiling: float | str | None) -> Answer:
+    """The candidate whose score is nearest to ``beta (s_i + alpha)^(p + 1)``, the first drawn of equals."""
+    if not row.open:
+        return Answer([-1] * k, [0.0] * k, 0)
+    base = max(row.score(row.positive) + alpha, 0.0)
+    wanted = beta * (base ** (p + 1) if base > 0 or p >= -1 else math.inf)
+    ids = []
+    for c in range(k):
+        pool = under(row, candidates_of(row, candidates, row.pi(0.0), c), ceiling)
+        if pool[0] >= 0:
+            scores = [row.score(j) for j in pool]
+            target = min(max(wanted, min(scores)), max(scores))
+            pool = sorted(pool, key=lambda j: abs(row.score(j) - target))
+        ids.append(pool[0])
+    return answer(ids, candidates)
+
+
+def lfmd(row: Row, k: int, candidates: int, rho: float, ceiling: float | str | None) -> Answer:
     """Of m draws the r-th best, ``p(r) ~ exp(-r / (m rho))``."""
     if not row.open:
         return Answer([-1] * k, [0.0] * k, 0)
     law = normalised({r: math.exp(-(r + 1) / (candidates * rho)) for r in range(candidates)})
     ids = []
     for c in range(k):
-        pool = best_first(row, candidates_of(row, candidates, row.pi(0.0), c))
+        pool = pool_of(row, c, candidates, ceiling)
         high, low, _, _ = row.stream(c).words(RANK, 0)
         ids.append(pool[at_point(law, range(candidates), fine_unit(high, low))])
-    return Answer(ids, [1.0] * k, k * candidates)
+    return answer(ids, candidates)
 
 
-def dns(row: Row, k: int, candidates: int, top: int) -> Answer:
+def dns(row: Row, k: int, candidates: int, top: int, ceiling: float | str | None) -> Answer:
     """The best of the draws, or any of the ``top`` best."""
     if not row.open:
         return Answer([-1] * k, [0.0] * k, 0)
     ids = []
     for c in range(k):
-        pool = best_first(row, candidates_of(row, candidates, row.pi(0.0), c))
+        pool = pool_of(row, c, candidates, ceiling)
         high, low, _, _ = row.stream(c).words(RANK, 0)
         ids.append(pool[int(top * fine_unit(high, low))])
-    return Answer(ids, [1.0] * k, k * candidates)
+    return answer(ids, candidates)
 
 
 def cml(row: Row, k: int, candidates: int, margin: float) -> Answer:

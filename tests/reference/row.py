@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,13 @@ class Row:
     def score(self, item: int) -> float:
         """``x_uj``."""
         return sum(a * b for a, b in zip(self.query, self.table[item], strict=True))
+
+    def limit(self, ceiling: float | str | None) -> float:
+        """The highest score that a negative may have."""
+        s = self.score(self.positive)
+        if ceiling is None:
+            return math.inf
+        return s + float(ceiling[:-1]) / 100 * abs(s) if isinstance(ceiling, str) else s + ceiling
 
     def stream(self, index: int = 0) -> Stream:
         """Random words of the row's ``index``-th negative."""

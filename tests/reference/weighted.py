@@ -16,16 +16,20 @@ ROUNDS = 10
 
 def softmax(logits: list[float]) -> list[float]:
     """Exponentials over their sum."""
+    if max(logits) == -math.inf:
+        return [0.0] * len(logits)
     powers = [math.exp(x - max(logits)) for x in logits]
     return [power / sum(powers) for power in powers]
 
 
-def sa(row: Row, k: int, candidates: int, temperature: float) -> Answer:
+def sa(row: Row, k: int, candidates: int, temperature: float, ceiling: float | str | None) -> Answer:
     """Uniform candidates, ``w = softmax(temperature * s)``."""
     if not row.open:
         return Answer([-1] * candidates, [0.0] * candidates, 0, [0.0] * candidates)
     ids = candidates_of(row, candidates, row.pi(0.0))
-    weights = softmax([temperature * row.score(j) for j in ids])
+    kept = [row.score(j) <= row.limit(ceiling) for j in ids]
+    ids = [j if keep else -1 for j, keep in zip(ids, kept, strict=True)]
+    weights = softmax([temperature * row.score(j) if keep else -math.inf for j, keep in zip(ids, kept, strict=True)])
     return Answer(ids, weights, candidates, [-math.log(len(row.open))] * candidates)
 
 

@@ -25,6 +25,8 @@ SHUFFLE = 4
 INITIAL = 5
 CLUSTER = 6
 DROP = 7
+MIX = 8
+CHOICE = 9
 STREAMS = 16  # stream = purpose + STREAMS * index of the negative among the k of a row
 
 ROUNDS = 10

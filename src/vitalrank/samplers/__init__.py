@@ -4,7 +4,8 @@ from vitalrank import registry
 from vitalrank.samplers.adversarial import IRGAN
 from vitalrank.samplers.base import BoundSampler, Draw, Sampler
 from vitalrank.samplers.counting import Counts
-from vitalrank.samplers.pooled import CML, DNS, LFMD
+from vitalrank.samplers.mixed import Mixed
+from vitalrank.samplers.pooled import AHNS, CML, DNS, LFMD
 from vitalrank.samplers.ranked import AOBPR
 from vitalrank.samplers.rejecting import LFMW, VINS, reject_sample
 from vitalrank.samplers.softmax_weighted import PRIS, SA
@@ -27,6 +28,7 @@ def find_sampler(name: str) -> type[Sampler]:
 
 
 __all__ = [
+    "AHNS",
     "AOBPR",
     "CML",
     "DNS",
@@ -40,6 +42,7 @@ __all__ = [
     "BoundSampler",
     "Counts",
     "Draw",
+    "Mixed",
     "Popularity",
     "Sampler",
     "Uniform",

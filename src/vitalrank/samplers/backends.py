@@ -58,6 +58,10 @@ class ArrayBackend:
         """The values of a table (m,) at indices of any shape."""
         return table[indices]
 
+    def take_along_last(self, values: Any, indices: Any) -> Any:
+        """The values at indices into the last axis."""
+        return np.take_along_axis(values, indices, -1)
+
     def argsort_rows(self, rows: Any) -> Any:
         """A stable argsort of each row."""  # (R, m)
         return np.argsort(rows, axis=1, kind="stable")

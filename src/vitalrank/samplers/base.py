@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, fields
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,6 +22,7 @@ from vitalrank.samplers.proposals import pool_of, seen_by
 
 # fn(rows (R,), ids (R, C)) -> (R, C): the score of each candidate for each row of the batch.
 Scorer = Callable[[Any, Any], Any]
+LATER: Mapping[str, bool] = MappingProxyType({"later": True})  # of a setting's field: version 0.1 did not have it
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,18 @@ class SampleRequest:
         return scores
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sampler(ABC):
     """Settings of a negative sampler. They say what to draw; ``bind`` says from which log."""
+
+    def __repr__(self) -> str:
+        # Runs of version 0.1 know their sampler by this text: a setting that came later shows once it is set. (Their
+        # dataclasses say repr=False.)
+        shown = [field for field in fields(self) if not ("later" in field.metadata and self._has_default(field))]
+        return f"{type(self).__name__}({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in shown)})"
+
+    def _has_default(self, field: Field[Any]) -> bool:
+        return bool(getattr(self, field.name) == field.default)
 
     def bind(
         self,
@@ -149,6 +160,7 @@ class BoundSampler(ABC):
     has_margin = False  # whether a draw says which rows came within a margin
     graph_capturable = True  # whether every call does the same work, so that it can be captured once and replayed
     needs_refresh = False  # whether it keeps an index of the item table, which ``refresh`` rebuilds when it is stale
+    keeps_candidates = False  # whether it gives all its candidates in place of k negatives
     differentiable_weights = False  # whether weights are the softmax of ``logits``, with the gradient through them
 
     def __init__(
@@ -184,6 +196,10 @@ class BoundSampler(ABC):
         ``draw`` calls it; a captured graph cannot, so an engine that replays one does.
         """
         return
+
+    def log_density(self, request: SampleRequest, ids: Any) -> Any:
+        """Log of the probability of proposing these ids (B, k) for each row; None without a density."""
+        return None
 
     def logits(self, scores: Any, log_q: Any) -> Any:
         """Logits whose softmax is the weights, where ``differentiable_weights``."""  # (B, k)
@@ -298,6 +314,11 @@ class BoundSampler(ABC):
 
     @abstractmethod
     def _draw(self, request: SampleRequest) -> Draw: ...
+
+    def _tries(self, request: SampleRequest, each: int) -> Any:
+        """``each`` tries for every row that had something to draw."""  # (B,)
+        unseen = request.backend.gather(request.backend.cached_to_device(self.seen.unseen), request.users)
+        return request.backend.cast((unseen > 0) * each, np.int32)
 
     def _candidates(self, proposal: Proposal, request: SampleRequest, count: int) -> Any:
         """``count`` open candidates for each of the k negatives of each row."""  # (B, k, count)

@@ -67,6 +67,9 @@ class CudaBackend(ArrayBackend):
         gpu.gather(table, indices.contiguous(), values)
         return values
 
+    def take_along_last(self, values: Tensor, indices: Tensor) -> Tensor:
+        return torch.take_along_dim(values, indices, -1)
+
     def argsort_rows(self, rows: Tensor) -> Tensor:
         return torch.argsort(rows.contiguous(), dim=1, stable=True)
 

@@ -1,20 +1,21 @@
-"""Samplers that draw a pool and pick by rank or score: DNS, LFM-D and CML's hardest of k."""
+"""Samplers that draw a pool and pick by rank or score: DNS, LFM-D, AHNS and CML's hardest of k."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank._util.checks import check_count, check_positive, to_builtin_scalars
+from vitalrank._util.checks import check_count, check_number, check_positive, to_builtin_scalars
 from vitalrank.errors import SettingError
-from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.base import LATER, BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.ceiling import Ceiling, drop_above, offsets, score_limits
 from vitalrank.samplers.proposals import uniform_proposal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DNS(Sampler):
     """Dynamic negative sampling: of ``candidates`` uniform draws the best-scoring, or one of the ``top`` best.
 
@@ -26,6 +27,9 @@ class DNS(Sampler):
         Size N of the pool, drawn with replacement among the items the user has not seen.
     top
         M: each of the M best is as likely; 1 always takes the best, ``argmax over j of s_uj``.
+    ceiling
+        A candidate that outscores the positive by more than this is no negative: a number, a share of the positive's
+        score (``"10%"``), or None for no ceiling. Where none is left there is no negative.
 
     References
     ----------
@@ -44,6 +48,7 @@ class DNS(Sampler):
 
     candidates: int = 16
     top: int = 1
+    ceiling: Ceiling = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
@@ -51,6 +56,7 @@ class DNS(Sampler):
         check_count("top", self.top)
         if self.top > self.candidates:
             raise SettingError(f"top is {self.top}; it must be at most candidates, which is {self.candidates}.")
+        offsets(self.ceiling)
 
     def rank_probabilities(self) -> NDArray[np.float64]:
         """Probability of each rank of the pool, best first."""
@@ -60,7 +66,7 @@ class DNS(Sampler):
         return BoundPool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LFMD(Sampler):
     """LambdaFM, dynamic sampler (LFM-D): of ``m`` uniform draws the r-th best, ``p(r) ~ exp(-r / (m rho))``.
 
@@ -72,6 +78,9 @@ class LFMD(Sampler):
         ``m``, the size of the pool.
     rho
         Expected place of the pick as a share of the pool: small is hard, large is nearly uniform.
+    ceiling
+        A candidate that outscores the positive by more than this is no negative: a number, a share of the positive's
+        score (``"10%"``), or None for no ceiling. Where none is left there is no negative.
 
     References
     ----------
@@ -87,11 +96,13 @@ class LFMD(Sampler):
 
     candidates: int = 20
     rho: float = 0.1
+    ceiling: Ceiling = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
         check_count("candidates", self.candidates)
         check_positive("rho", self.rho)
+        offsets(self.ceiling)
 
     def rank_probabilities(self) -> NDArray[np.float64]:
         """Probability of each rank of the pool, best first."""
@@ -118,8 +129,17 @@ class BoundPool(BoundSampler):
 
     def _draw(self, request: SampleRequest) -> Draw:
         pool, scores = self._pool(request)
+        if self.settings.ceiling is not None:
+            limits = score_limits(self.settings.ceiling, self._positive_scores(request))
+            pool, scores = drop_above(request.backend, limits, pool, scores)
         ids = self._pick(request, pool, scores)
-        return Draw(ids, *request.backend.unit_weights(ids, self.settings.candidates))
+        weights, tries = request.backend.unit_weights(ids, self.settings.candidates)
+        if self.settings.ceiling is not None:  # a pool of which nothing was left has been looked at too
+            tries = self._tries(request, request.k * self.settings.candidates)
+        return Draw(ids, weights, tries)
+
+    def _positive_scores(self, request: SampleRequest) -> Any:
+        return request.score(request.backend.cast(request.positives[:, None], np.int64))  # (B, 1)
 
     def _pick(self, request: SampleRequest, pool: Any, scores: Any) -> Any:
         """One candidate of each pool, by its rank."""  # (B, k)
@@ -127,6 +147,73 @@ class BoundPool(BoundSampler):
         ids = backend.empty(tuple(pool.shape[:2]), np.int64)
         backend.kernels.pick_by_rank(scores, pool, backend.cached_to_device(self._cumulative), request.counter, ids)
         return ids
+
+
+@dataclass(frozen=True, repr=False)
+class AHNS(Sampler):
+    """Adaptive hardness (AHNS): of a pool the candidate whose score is nearest to ``beta (s_ui + alpha)^(p + 1)``.
+
+    With ``p < -1`` the score that is looked for falls as the positive's rises. A sum ``s_ui + alpha`` below 0 counts
+    as 0, and so asks for the hardest candidate.
+
+    Read the plain definition first: ``tests/reference/pooled.py``.
+
+    Parameters
+    ----------
+    candidates
+        Size of the pool, drawn with replacement among the items the user has not seen.
+    alpha, beta, p
+        Shift of the positive's score, scale and exponent of the score to look for; ``beta`` is above 0.
+    ceiling
+        A candidate that outscores the positive by more than this is no negative: a number, a share of the positive's
+        score (``"10%"``), or None for no ceiling. Where none is left there is no negative.
+
+    References
+    ----------
+    Lai, Chen, Zhao, Chen and Huang, "Adaptive hardness negative sampling for collaborative filtering", AAAI 2024.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([0, 1, 1, 1], [0, 1, 2, 3])
+    >>> table = [[1.0], [0.1], [0.4], [0.9]]  # the score to look for is 1 / (1 + 1)
+    >>> vr.AHNS(candidates=32, alpha=1.0, beta=1.0).bind(log, seed=0)([[1.0]], table, [0], [0]).ids.tolist()
+    [[2]]
+    """
+
+    candidates: int = 32
+    alpha: float = 1.0
+    beta: float = 0.1
+    p: float = -2.0
+    ceiling: Ceiling = field(default=None, metadata=LATER)
+
+    def __post_init__(self) -> None:
+        to_builtin_scalars(self)
+        check_count("candidates", self.candidates)
+        check_number("alpha", self.alpha)
+        check_positive("beta", self.beta)
+        check_number("p", self.p)
+        offsets(self.ceiling)
+
+    def rank_probabilities(self) -> NDArray[np.float64]:
+        """The nearest, always."""
+        return np.ones(1)
+
+    def _bound(self) -> type[BoundSampler]:
+        return BoundAdaptivePool
+
+
+class BoundAdaptivePool(BoundPool):
+    """The candidate of a pool whose score is nearest to one that depends on the positive's."""
+
+    def _pick(self, request: SampleRequest, pool: Any, scores: Any) -> Any:
+        xp, settings = request.backend.xp, self.settings
+        scores = xp.where(pool >= 0, scores, 0.0)
+        with np.errstate(divide="ignore"):
+            wanted = settings.beta * (self._positive_scores(request) + settings.alpha).clip(0.0) ** (settings.p + 1.0)
+        # A score outside the pool's range is nearest to one of its ends; within it, distances do not lose digits.
+        wanted = xp.minimum(xp.maximum(wanted, xp.amin(scores, 2)), xp.amax(scores, 2))  # (B, k)
+        return super()._pick(request, pool, request.backend.cast(-abs(scores - wanted[:, :, None]), np.float32))
 
 
 @dataclass(frozen=True)
@@ -181,7 +268,7 @@ class BoundRankWeightedPool(BoundPool):
     def _draw(self, request: SampleRequest) -> Draw:
         backend = request.backend
         pool, scores = self._pool(request)
-        bar = request.score(backend.cast(request.positives[:, None], np.int64)) - self.settings.margin / 2  # (B, 1)
+        bar = self._positive_scores(request) - self.settings.margin / 2  # (B, 1)
         impostors = backend.cast((scores > bar[:, :, None]).sum(2), np.float64)  # (B, k)
         ids = self._pick(request, pool, scores)
         drawn, tries = backend.unit_weights(ids, self.settings.candidates)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_beta, check_count, check_number, to_builtin_scalars
+from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
 from vitalrank.kernels.proposals import Proposal
-from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.base import LATER, BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.ceiling import Ceiling, offsets, score_limits
 from vitalrank.samplers.proposals import degree_weights, reject_proposal
 from vitalrank.samplers.rank_weights import weight_name, weights_by_try
 
 _BLOCK = 16  # candidates handed to a user's scorer at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class VINS(Sampler):
     """The vital negative sampler: draw by RejectSampler until ``s_uj + margin > s_ui``, at most ``kappa`` times.
 
@@ -43,6 +45,10 @@ class VINS(Sampler):
         many shots, exactly and without rejecting.
     weight
         ``"log2"`` (the paper's), ``"harmonic"`` (WARP's) or ``"none"``.
+    ceiling
+        A candidate that outscores the positive by more than this is no negative: a number, a share of the positive's
+        score (``"10%"``), or None for no ceiling. It counts as
+        a try and is not taken; where all are so, there is no negative.
 
     References
     ----------
@@ -64,6 +70,7 @@ class VINS(Sampler):
     margin: float = 1.0
     shots: int | None = 8
     weight: str = "log2"
+    ceiling: Ceiling = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
@@ -73,12 +80,13 @@ class VINS(Sampler):
         object.__setattr__(self, "weight", weight_name(self.weight))
         if self.shots is not None:
             check_count("shots", self.shots)
+        _check_band(self.ceiling, self.margin)
 
     def _bound(self) -> type[BoundSampler]:
         return BoundViolationSearch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LFMW(Sampler):
     """LambdaFM, WARP-weighted (LFM-W): draw uniformly until ``s_uj + margin > s_ui``, at most ``kappa`` times.
 
@@ -95,6 +103,10 @@ class LFMW(Sampler):
         Most draws for one negative.
     weight
         ``"harmonic"`` (WARP's), ``"log2"`` (VINS's) or ``"none"``.
+    ceiling
+        A candidate that outscores the positive by more than this is no negative: a number, a share of the positive's
+        score (``"10%"``), or None for no ceiling. It counts as
+        a try and is not taken; where all are so, there is no negative.
 
     References
     ----------
@@ -111,6 +123,7 @@ class LFMW(Sampler):
     margin: float = 1.0
     kappa: int = 1024
     weight: str = "harmonic"
+    ceiling: Ceiling = field(default=None, metadata=LATER)
 
     beta = 0.0
     shots = None
@@ -120,9 +133,17 @@ class LFMW(Sampler):
         check_count("kappa", self.kappa)
         check_number("margin", self.margin)
         object.__setattr__(self, "weight", weight_name(self.weight))
+        _check_band(self.ceiling, self.margin)
 
     def _bound(self) -> type[BoundSampler]:
         return BoundViolationSearch
+
+
+def _check_band(ceiling: Ceiling, margin: float) -> None:
+    """A violator scores above the positive's score less the margin, and not above the ceiling."""
+    above, share = offsets(ceiling)
+    if not share and above <= -margin:
+        raise SettingError(f"ceiling is {ceiling!r} and margin {margin!r}: no score lies between; raise one of them.")
 
 
 class BoundViolationSearch(BoundSampler):
@@ -145,11 +166,12 @@ class BoundViolationSearch(BoundSampler):
         if request.scorer is None:
             settings = self.settings
             margin = np.float32(settings.margin)
+            ceiling = tuple(map(np.float32, offsets(settings.ceiling)))
             vectors = request.vectors(settings)
             proposal, seen = backend.cached_to_device(self.proposal), backend.cached_to_device(self.seen)
             backend.kernels.draw_until(
                 proposal, seen, request.counter, *vectors, request.users, request.positives, settings.kappa, margin,
-                ids, tries, violated,
+                ceiling, ids, tries, violated,
             )  # fmt: skip
         else:
             ids[:], tries[:], violated[:] = -1, 0, False
@@ -159,6 +181,8 @@ class BoundViolationSearch(BoundSampler):
             request.score(backend.cast(request.positives[:, None], np.int64))
             request.score(ids)
         weights = backend.gather(backend.cached_to_device(self._weight_of_try), tries)
+        if self.settings.ceiling is not None:  # nothing under the ceiling was found
+            weights = backend.cast(backend.xp.where(ids >= 0, weights, 0.0), np.float32)
         if request.k == 1:  # nothing to sum
             return Draw(ids, weights, tries[:, 0], violated=violated[:, 0])
         return Draw(ids, weights, backend.cast(tries.sum(1), np.int32), violated=violated.all(1))
@@ -167,7 +191,8 @@ class BoundViolationSearch(BoundSampler):
         """The same search with a scorer of the caller's: blocks of candidates for the rows still looking."""
         kappa = self.settings.kappa
         margin = np.float32(self.settings.margin)
-        thresholds = request.score(request.positives[:, None].astype(np.int64))[:, 0] - margin  # (B,)
+        own = request.score(request.positives[:, None].astype(np.int64))[:, 0]  # (B,)
+        thresholds, limits = own - margin, score_limits(self.settings.ceiling, own).astype(np.float32)
         best = np.full(len(request), -np.inf, np.float32)
         turns = np.zeros((len(request), 1), np.int64)
         rows = np.flatnonzero(self.seen.unseen[request.users] > 0)
@@ -180,7 +205,8 @@ class BoundViolationSearch(BoundSampler):
             )
             turns[rows] = turn
             state = [a[rows] for a in (best, ids, tries, violated)]
-            cpu.advance_search(request.score(block[:, 0], rows), block[:, 0], thresholds[rows], kappa, *state)
+            scores = request.score(block[:, 0], rows)
+            cpu.advance_search(scores, block[:, 0], thresholds[rows], limits[rows], kappa, *state)
             best[rows], ids[rows], tries[rows], violated[rows] = state
             rows = rows[~violated[rows] & (tries[rows] < kappa)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from vitalrank._util.checks import check_bool, check_choice, check_count, check_number, to_builtin_scalars
 from vitalrank.errors import SettingError
 from vitalrank.samplers.backends import ArrayBackend
-from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.base import LATER, BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.ceiling import Ceiling, offsets, score_limits
 from vitalrank.samplers.item_proposal import BoundItemProposal
 from vitalrank.samplers.refreshing import RefreshedByEpoch, copy_in_place
 
@@ -29,7 +30,7 @@ def softmax(xp: Any, logits: Any) -> Any:
     return powers / powers.sum(1)[:, None].clip(1e-30)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SA(Sampler):
     """Self-adversarial negatives: ``candidates`` uniform draws, weighted ``w_j = softmax_j(temperature * s_uj)``.
 
@@ -43,6 +44,9 @@ class SA(Sampler):
         Negatives kept per positive, drawn with replacement among the items the user has not seen.
     temperature
         alpha: 0 weighs all alike, large values leave only the hardest.
+    ceiling
+        A candidate that outscores the positive by more than this is no negative: a number, a share of the positive's
+        score (``"10%"``), or None for no ceiling. It has id -1 and weight 0.
 
     References
     ----------
@@ -59,6 +63,7 @@ class SA(Sampler):
 
     candidates: int = 256
     temperature: float = 1.0
+    ceiling: Ceiling = field(default=None, metadata=LATER)
 
     detach = True
 
@@ -66,6 +71,7 @@ class SA(Sampler):
         to_builtin_scalars(self)
         check_count("candidates", self.candidates)
         check_number("temperature", self.temperature, least=0)
+        offsets(self.ceiling)
 
     def proposal_weights(self, degrees: NDArray[np.int64]) -> NDArray[np.float32]:
         """All items alike."""
@@ -129,6 +135,8 @@ class PRIS(Sampler):
     refresh: int | None = None
     detach: bool = False
 
+    ceiling = None
+
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
         check_count("candidates", self.candidates)
@@ -155,9 +163,12 @@ class PRIS(Sampler):
 class BoundSoftmaxWeighted(BoundItemProposal):
     """All candidates of a static proposal, weighted by the softmax of their scores."""
 
+    keeps_candidates = True
+
     def __init__(self, settings: Any, *args: Any) -> None:
         super().__init__(settings, *args)
         self.differentiable_weights = not settings.detach
+        self.ceiling: Ceiling = settings.ceiling
 
     def _item_weights(self) -> NDArray[np.float32]:
         weights: NDArray[np.float32] = self.settings.proposal_weights(self.train.item_degree)
@@ -178,8 +189,13 @@ class BoundSoftmaxWeighted(BoundItemProposal):
         ids, log_q = self._propose(request)
         drawn = ids >= 0
         scores = xp.where(drawn, request.score(ids), 0.0)
+        tries = request.backend.cast(drawn.sum(1), np.int32)
+        if self.ceiling is not None:
+            own = request.score(request.backend.cast(request.positives[:, None], np.int64))  # (B, 1)
+            drawn = drawn & (scores <= score_limits(self.ceiling, own))
+            ids = xp.where(drawn, ids, -1)
         weights = softmax(xp, xp.where(drawn, self.logits(scores, log_q), -np.inf))
-        return Draw(ids, request.backend.cast(weights, np.float32), request.backend.cast(drawn.sum(1), np.int32), log_q)
+        return Draw(ids, request.backend.cast(weights, np.float32), tries, log_q)
 
 
 class BoundClustered(RefreshedByEpoch, BoundSoftmaxWeighted):

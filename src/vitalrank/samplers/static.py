@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,9 @@ class BoundStatic(BoundItemProposal):
 
     def _item_weights(self) -> NDArray[np.float32]:
         return degree_weights(self.train, self.settings.beta)
+
+    def log_density(self, request: SampleRequest, ids: Any) -> Any:
+        return self._log_q(request, ids)
 
     def _draw(self, request: SampleRequest) -> Draw:
         ids = self._candidates(self.proposal, request, 1)[:, :, 0]  # (B, k)

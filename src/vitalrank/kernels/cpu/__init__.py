@@ -1,6 +1,6 @@
 """Kernels for the CPU, compiled by Numba."""
 
-from vitalrank.kernels.cpu.sampling.candidates import draw_candidates, pick_by_rank, sample_each, score
+from vitalrank.kernels.cpu.sampling.candidates import draw_candidates, draw_units, pick_by_rank, sample_each, score
 from vitalrank.kernels.cpu.sampling.clustered import cluster, draw_clustered
 from vitalrank.kernels.cpu.sampling.draw_until import advance_search, draw_until
 from vitalrank.kernels.cpu.sampling.fallback import proposal_mass
@@ -14,6 +14,7 @@ __all__ = [
     "draw_clustered",
     "draw_ranked",
     "draw_softmax",
+    "draw_units",
     "draw_until",
     "pick_by_rank",
     "pick_unseen_rank",

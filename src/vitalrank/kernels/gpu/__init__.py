@@ -11,7 +11,7 @@ from vitalrank.kernels.gpu.sampling.arrays import (
     proposal_to_device,
     seen_to_device,
 )
-from vitalrank.kernels.gpu.sampling.candidates import draw_candidates
+from vitalrank.kernels.gpu.sampling.candidates import draw_candidates, draw_units
 from vitalrank.kernels.gpu.sampling.clustered import cluster, draw_clustered
 from vitalrank.kernels.gpu.sampling.draw_until import draw_until
 from vitalrank.kernels.gpu.sampling.ranked import draw_ranked, pick_unseen_rank
@@ -27,6 +27,7 @@ __all__ = [
     "draw_clustered",
     "draw_ranked",
     "draw_softmax",
+    "draw_units",
     "draw_until",
     "gather",
     "new_counter",

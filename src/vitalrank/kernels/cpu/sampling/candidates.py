@@ -152,6 +152,19 @@ def _index_of_rank(scores: Any, wanted: Any) -> Any:
     return prefix
 
 
+def draw_units(counter: Any, purpose: int, units: Any) -> None:
+    """Fill ``units`` (B, k) float64 with uniform numbers in [0, 1), from the stream of a purpose."""
+    parallel_for(len(units), lambda begin, end: _units(begin, end, counter, purpose, units), cost=units.shape[1])
+
+
+@njit(nogil=True, cache=True, **LEAN)
+def _units(begin: Any, end: Any, counter: Any, purpose: Any, units: Any) -> None:
+    for b in range(begin, end):
+        for c in range(units.shape[1]):
+            high, low, _, _ = philox(counter.seed, counter.step, counter.rows[b], 0, purpose + STREAMS * c)
+            units[b, c] = fine_unit(high, low)
+
+
 def sample_each(proposal: Any, positives: Any, seed: Any, step: Any, chosen: Any) -> None:
     """Algorithm 1 once for each positive, seen items included."""
     parallel_for(

@@ -31,18 +31,20 @@ def draw_until(
     positives: Any,
     kappa: Any,
     margin: Any,
+    ceiling: Any,
     ids: Any,
     tries: Any,
     violated: Any,
 ) -> None:
     """Algorithm 2: draw until a candidate comes within the margin of the positive, at most ``kappa`` times.
 
-    ``tries`` (B, k) is K; where nothing violates, the best-scoring candidate is kept.
+    ``tries`` (B, k) is K; where nothing violates, the best-scoring candidate is kept. A candidate above
+    ``s + ceiling[0] + ceiling[1] |s|``, s the positive's score, is a try and is not taken.
     """
 
     def shard(begin: int, end: int) -> None:
         _search_all(
-            begin, end, proposal, seen, counter, queries, table, users, positives, kappa, margin,
+            begin, end, proposal, seen, counter, queries, table, users, positives, kappa, margin, ceiling,
             new_search_state(), ids, tries, violated,
         )  # fmt: skip
 
@@ -64,25 +66,26 @@ class SearchState(NamedTuple):
     best: NDArray[np.int64]  # (S,)
     best_score: NDArray[np.float32]  # (S,)
     threshold: NDArray[np.float32]  # (S,)
+    limit: NDArray[np.float32]  # (S,)
 
 
 def new_search_state() -> SearchState:
     """Initial state for one thread."""
     S = _SEARCHES
     pending, pair, draw, tries, best = np.full((5, S), -1, np.int64)
-    best_score, threshold = np.zeros((2, S), np.float32)
+    best_score, threshold, limit = np.zeros((3, S), np.float32)
     words, positions = np.zeros((S, 4, LANES), np.uint64), np.zeros((S, BUFFERED), np.int64)
     weights, accepted = np.zeros((S, BUFFERED), np.float32), np.zeros((S, 1), np.uint64)
     lookahead = np.zeros((S, _LOOKAHEAD), np.int64)
     return SearchState(
-        words, positions, weights, accepted, lookahead, pending, pair, draw, tries, best, best_score, threshold
+        words, positions, weights, accepted, lookahead, pending, pair, draw, tries, best, best_score, threshold, limit
     )
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, **LEAN)
 def _search_all(
     begin: Any, end: Any, proposal: Any, seen: Any, counter: Any, queries: Any, table: Any, users: Any, positives: Any,
-    kappa: Any, margin: Any, state: Any, ids: Any, tries: Any, violated: Any,
+    kappa: Any, margin: Any, ceiling: Any, state: Any, ids: Any, tries: Any, violated: Any,
 ) -> None:  # fmt: skip
     k = ids.shape[1]
     upcoming, last = begin * k, end * k
@@ -106,7 +109,9 @@ def _search_all(
             c = upcoming - b * k
             if c == 0 and b + _LOOKAHEAD < end:
                 _prefetch(seen, users, table, positives, b + _LOOKAHEAD)
-            state.threshold[s] = dot(queries, b, table, positives[b]) - margin
+            own = dot(queries, b, table, positives[b])
+            state.threshold[s] = own - margin
+            state.limit[s] = own + ceiling[0] + ceiling[1] * abs(own)
             _start_search(state, s, upcoming)
             upcoming += 1
             if is_exhausted(seen, users[b]):
@@ -151,6 +156,8 @@ def _score_lookahead(state: Any, s: Any, queries: Any, b: Any, table: Any) -> An
         item = state.lookahead[s, x]
         value = dot(queries, b, table, item)
         tries += 1
+        if value > state.limit[s]:
+            continue
         if value > best_score or best < 0:
             best_score = value
             best = item
@@ -163,7 +170,15 @@ def _score_lookahead(state: Any, s: Any, queries: Any, b: Any, table: Any) -> An
 
 @njit(cache=True, **LEAN)
 def advance_search(
-    scores: Any, candidates: Any, thresholds: Any, kappa: Any, best: Any, ids: Any, tries: Any, violated: Any
+    scores: Any,
+    candidates: Any,
+    thresholds: Any,
+    limits: Any,
+    kappa: Any,
+    best: Any,
+    ids: Any,
+    tries: Any,
+    violated: Any,
 ) -> None:
     """Continue ``draw_until`` on a block of scored candidates (R, C); its state is in (R,) arrays."""
     for r in range(len(scores)):
@@ -171,6 +186,8 @@ def advance_search(
             if violated[r] or tries[r] >= kappa or candidates[r, x] < 0:
                 break
             tries[r] += 1
+            if scores[r, x] > limits[r]:
+                continue
             if scores[r, x] > best[r] or ids[r] < 0:
                 best[r] = scores[r, x]
                 ids[r] = candidates[r, x]

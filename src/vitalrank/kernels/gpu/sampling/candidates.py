@@ -7,7 +7,15 @@ import triton.language as tl
 from torch import Tensor
 
 from vitalrank.kernels.gpu.runtime.lanes import count, grid_cell, value_at
-from vitalrank.kernels.gpu.runtime.rng import PROPOSE, STREAMS, counter_prefix, counter_prefixes, word_pair
+from vitalrank.kernels.gpu.runtime.rng import (
+    PROPOSE,
+    STREAMS,
+    counter_prefix,
+    counter_prefixes,
+    fine_unit,
+    word_pair,
+    words,
+)
 from vitalrank.kernels.gpu.sampling.arrays import Counter, Proposal, Seen
 from vitalrank.kernels.gpu.sampling.fallback import exact_fallback
 from vitalrank.kernels.gpu.sampling.proposal import PATIENCE, constexprs_of, limit_sample, propose_draws
@@ -50,6 +58,20 @@ def draw_candidates(
         **constexprs_of(proposal),
         **_ONE_WARP,
     )
+
+
+def draw_units(counter: Counter, purpose: int, units: Tensor) -> None:
+    """Fill ``units`` (B, k) with uniform numbers: see :func:`vitalrank.kernels.cpu.draw_units`."""
+    if units.numel():
+        _draw_units[tuple(units.shape)](counter, units, PURPOSE=purpose, **_ONE_WARP)
+
+
+@triton.jit
+def _draw_units(counter: tl.tensor, units: tl.tensor, PURPOSE: tl.constexpr) -> None:
+    b = tl.program_id(0).to(tl.int64)
+    c = tl.program_id(1)
+    high, low, _, _ = words(counter_prefix(counter, b), c * 0, c * STREAMS + PURPOSE)
+    tl.store(units + b * tl.num_programs(1) + c, fine_unit(high, low))
 
 
 @triton.jit

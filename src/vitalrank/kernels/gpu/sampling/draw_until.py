@@ -26,6 +26,7 @@ def draw_until(
     positives: Tensor,
     kappa: int,
     margin: float,
+    ceiling: tuple[float, float],
     ids: Tensor,
     tries: Tensor,
     violated: Tensor,
@@ -35,8 +36,9 @@ def draw_until(
     columns = min(_REJECT_COLUMNS if proposal.shots else _COLUMNS, triton.next_power_of_2(width))
     if ids.numel():
         _draw_until[tuple(ids.shape)](
-            proposal.arrays, seen, counter, queries, table, users, positives, kappa, float(margin), ids, tries,
-            violated, width, D=triton.next_power_of_2(width), C=columns, **constexprs_of(proposal), num_warps=1,
+            proposal.arrays, seen, counter, queries, table, users, positives, kappa, float(margin),
+            *map(float, ceiling), ids, tries, violated, width, D=triton.next_power_of_2(width), C=columns,
+            **constexprs_of(proposal), num_warps=1,
         )  # fmt: skip
 
 
@@ -51,6 +53,8 @@ def _draw_until(
     positives: tl.tensor,
     kappa: tl.tensor,
     margin: tl.tensor,
+    above: tl.tensor,
+    share: tl.tensor,
     ids: tl.tensor,
     tries: tl.tensor,
     violated: tl.tensor,
@@ -68,7 +72,9 @@ def _draw_until(
     user = tl.load(users + b).to(tl.int64)
     item = tl.load(positives + b).to(tl.int64)
     query = tl.load(queries + b * width + d, mask=d < width, other=0.0)  # (D,)
-    threshold = tl.sum(query * tl.load(table + item * width + d, mask=d < width, other=0.0), axis=0) - margin
+    own = tl.sum(query * tl.load(table + item * width + d, mask=d < width, other=0.0), axis=0)
+    threshold = own - margin
+    limit_score = own + above + share * tl.abs(own)
     prefix = counter_prefix(counter, b)
     stream = c * STREAMS + PROPOSE
     limit = tl.where(tl.load(seen.unseen + user) > 0, kappa, 0)
@@ -93,6 +99,7 @@ def _draw_until(
             tile = tried[:, None] & (e < width)[None, :]
             rows = tl.load(table + row_start[:, None] + e[None, :], mask=tile, other=0.0)  # (T, C)
             values += tl.sum(rows * part[None, :], axis=1)
+        tried = tried & ((values > limit_score) == 0)
         better = tried & ((values > best_score) | (best < 0))
         best = tl.where(better, chosen, best)
         best_score = tl.where(better, values, best_score)
