@@ -13,8 +13,8 @@ from vitalrank.kernels.gpu.runtime.rng import (
     counter_prefix,
     counter_prefixes,
     fine_unit,
+    philox,
     word_pair,
-    words,
 )
 from vitalrank.kernels.gpu.sampling.arrays import Counter, Proposal, Seen
 from vitalrank.kernels.gpu.sampling.fallback import exact_fallback
@@ -68,10 +68,9 @@ def draw_units(counter: Counter, purpose: int, units: Tensor) -> None:
 
 @triton.jit
 def _draw_units(counter: tl.tensor, units: tl.tensor, PURPOSE: tl.constexpr) -> None:
-    b = tl.program_id(0).to(tl.int64)
-    c = tl.program_id(1)
-    high, low, _, _ = words(counter_prefix(counter, b), c * 0, c * STREAMS + PURPOSE)
-    tl.store(units + b * tl.num_programs(1) + c, fine_unit(high, low))
+    b, c, cell = grid_cell()
+    high, low, _, _ = philox(counter_prefix(counter, b), c * 0, c * STREAMS + PURPOSE)
+    tl.store(units + cell, fine_unit(high, low))
 
 
 @triton.jit
