@@ -15,7 +15,7 @@ from vitalrank.errors import DataError, SettingError, StorageError, TrainingErro
 from vitalrank.history import History
 from vitalrank.models.base import Recommender
 from vitalrank.training import Trainer
-from vitalrank.training.progress import Bar
+from vitalrank.training.progress import ProgressBar
 
 LOG = vr.Interactions.from_arrays([0, 0, 1, 1, 2], [0, 1, 1, 2, 0])
 
@@ -438,12 +438,12 @@ def test_wrong_options_are_named(tmp_path):
 def test_the_bar_shows_what_matters_and_is_quiet_in_a_pipe(capsys):
     fit()
     assert capsys.readouterr().err == ""
-    with Bar(epochs=3, positives=10, show=True) as bar:
-        bar.epoch_begins(2)
+    with ProgressBar(epochs=3, positives=10, show=True) as bar:
+        bar.epoch_started(2)
         bar._seen -= 1.0
         bar.on_progress(Totals(positives=5, loss=2.5, tries=20, vanished=1))
         assert "ndcg" not in capsys.readouterr().err
-        bar.epoch_ends({"loss": 0.5, "tries": 4.0, "vanished": 0.2, "seconds": 1.0, "ndcg@10": 0.1234}, "ndcg@10")
+        bar.epoch_finished({"loss": 0.5, "tries": 4.0, "vanished": 0.2, "seconds": 1.0, "ndcg@10": 0.1234}, "ndcg@10")
     shown = capsys.readouterr().err
     assert "epoch 2/3 loss 0.5000 tries 4.0 vanished 20%" in shown
     assert "ndcg@10 0.1234" in shown

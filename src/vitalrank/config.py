@@ -1,7 +1,8 @@
-"""Settings of a training run."""
+"""Training settings."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from types import MappingProxyType
@@ -23,39 +24,40 @@ from vitalrank.schedules import SCHEDULES
 OPTIMIZER_NAMES = tuple(OPTIMIZERS)
 PRECISIONS = ("float32", "bfloat16")
 CHECKPOINT_SECONDS = 30.0  # between two checkpoints
-# These may differ when a run is resumed: they do not change what is computed.
-_FREE = ("epochs", "patience", "threads")
+# Settings that a resumed run may change: they do not affect the bits of an epoch.
+_NOT_IN_IDENTITY = ("epochs", "patience", "threads")
 _PATIENCE = 10
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How to train.
+    """Settings of a training run.
 
     Parameters
     ----------
     epochs
-        Each visits every positive once, in an order of its own.
+        Passes over the log; each visits every positive once, in its own random order.
     lr, reg
         Learning rate; L2 weight, per occurrence of a row in a batch.
     loss, margin
         ``"bpr"``, ``"hinge"``, ``"cross_entropy"`` or ``"softmax"``; the margin is the hinge's.
     optimizer
-        ``"adam"``, ``"adagrad"`` or ``"sgd"``. Gradients of a batch are summed per row; a row moves when touched.
+        ``"adam"``, ``"adagrad"`` or ``"sgd"``. Gradients of a batch are summed per row; only rows
+        that a batch touches are updated.
     batch, negatives
         Positives per step (None: a 64th of the log, but 512 to 8192), negatives per positive.
     schedule
-        ``"constant"``, ``"linear"`` or ``"cosine"``: the last two bring the learning rate down to 0 over all epochs.
+        ``"constant"``, ``"linear"`` or ``"cosine"``: the last two decay the learning rate to 0 over all epochs.
     patience
-        Stop after so many evaluations on the validation log without a better one. None: 10 at a constant learning
-        rate; a falling one gains most at its end, and is not stopped early.
+        Evaluations on the validation log without improvement before early stopping. None: 10 at a constant learning
+        rate, and no early stopping under a decaying one, which gains most at its end.
     valid_every, metric
         Evaluate after every so many epochs, by this metric.
     threads
         At most so many threads; None for all cores. Matrix factorization gives the same bits for any number.
     seed, device
-        Of every random draw; where to train: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ..., or ``"auto"``, which is a GPU if
-        there is one.
+        Seed of every random draw; where to train: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ..., or ``"auto"``, which is a
+        GPU if there is one.
     precision
         ``"float32"``, or ``"bfloat16"``: layers of a torch model multiply in it; the values stay float32.
 
@@ -101,7 +103,7 @@ class TrainConfig:
         check_positive("lr", self.lr)
         check_positive("margin", self.margin)
         check_number("reg", self.reg, least=0)
-        self.measure()
+        self.parsed_metric()
 
     def with_defaults(self, own: Mapping[str, Any], fixed: Collection[str] = ()) -> TrainConfig:
         """The settings, with a model's own defaults (CML's hinge loss, say) where they are still the library's.
@@ -119,7 +121,7 @@ class TrainConfig:
         return replace(self, **{name: own[name] for name in untouched})
 
     def has_margin(self) -> bool:
-        """Whether the loss has one.
+        """Whether the loss has a margin.
 
         Examples
         --------
@@ -131,7 +133,7 @@ class TrainConfig:
         return find_loss(self.loss).has_margin
 
     def check_margin(self) -> None:
-        """Refuse a margin that was set and that the loss does not have."""
+        """Reject a margin that was set for a loss without one."""
         if self.margin != TrainConfig.margin and not self.has_margin():
             raise SettingError(
                 f"margin (--hinge-margin) is {self.margin:g}, but the loss {self.loss!r} has none; choose the hinge, "
@@ -139,7 +141,7 @@ class TrainConfig:
             )
 
     def effective_patience(self) -> int | None:
-        """How many stop the training; None never does.
+        """Evaluations without improvement that stop the training; None for no early stopping.
 
         Examples
         --------
@@ -158,19 +160,24 @@ class TrainConfig:
         """
         return self.batch if self.batch is not None else min(max(positives // 64, 512), 8192)
 
-    def measure(self) -> tuple[str, int]:
+    def parsed_metric(self) -> tuple[str, int]:
         """The metric's name and list length.
 
         Examples
         --------
-        >>> TrainConfig(metric="recall@20").measure()
+        >>> TrainConfig(metric="recall@20").parsed_metric()
         ('recall', 20)
         """
         return parse_metric(self.metric)
 
+    def measure(self) -> tuple[str, int]:
+        """The former name of :meth:`parsed_metric`."""
+        warnings.warn("TrainConfig.measure is now TrainConfig.parsed_metric.", DeprecationWarning, stacklevel=2)
+        return self.parsed_metric()
+
     def run_identity(self) -> dict[str, Any]:
         """The settings that decide what is computed; a resumed run must have the same."""
-        fixed = {name: value for name, value in asdict(self).items() if name not in _FREE}
+        fixed = {name: value for name, value in asdict(self).items() if name not in _NOT_IN_IDENTITY}
         if self.schedule != "constant":
             fixed["epochs"] = self.epochs
         return fixed

@@ -121,7 +121,7 @@ class Runner:
         """What the trained model scores on the test part; ``show`` adds a projection of its item vectors."""
         hidden = [] if self.parts["valid"] is self.parts["test"] else [self.parts["valid"]]
         metric, threads = self.config.metric, self.config.threads
-        _, length = self.config.measure()
+        _, length = self.config.parsed_metric()
         device = resolve(self.config.device) if model.has_vectors else None
         result = evaluate(
             model, self.parts["test"], at=length, exclude=hidden, by="popularity", threads=threads, device=device

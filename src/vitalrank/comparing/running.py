@@ -216,7 +216,7 @@ def _chosen(method: Method) -> set[str]:
 
 def _check_metric(config: TrainConfig) -> None:
     """Refuse before the first training what has no value per user: pairs of runs could not be tested."""
-    if config.measure()[0] not in METRICS:
+    if config.parsed_metric()[0] not in METRICS:
         raise SettingError(f"metric {config.metric!r} cannot rank; choose one of {', '.join(METRICS)}, as in ndcg@10.")
 
 

@@ -1,4 +1,4 @@
-"""Training: settings, the trainer, what happened in each epoch, and runs that can be resumed exactly."""
+"""Training: settings, the trainer and its loop, the record of each epoch, and runs that resume exactly."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ if TYPE_CHECKING:
     from vitalrank.config import TrainConfig
     from vitalrank.engines.base import Engine, Totals
     from vitalrank.history import History, Record
+    from vitalrank.training.loop import Callback
     from vitalrank.training.tensorboard import TensorBoard
-    from vitalrank.training.trainer import Callback, Trainer
+    from vitalrank.training.trainer import Trainer
 
 __all__ = ["Callback", "Engine", "History", "Record", "TensorBoard", "Totals", "TrainConfig", "Trainer"]
 
-# Loaded on first use: the command line reads the settings alone, and starts the sooner for it.
+# Imported on first use, so that the command line starts fast where it needs the settings alone.
 _load, __dir__ = lazy_names(
     __name__,
     {
-        "Callback": "training.trainer:Callback",
+        "Callback": "training.loop:Callback",
         "Engine": "engines.base:Engine",
         "History": "history:History",
         "Record": "history:Record",

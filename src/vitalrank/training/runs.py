@@ -49,7 +49,7 @@ class Best(NamedTuple):
 
 
 @dataclass
-class Run:
+class RunState:
     """State of a run after an epoch."""
 
     epoch: int = 0
@@ -63,7 +63,7 @@ class Run:
         """The epoch of ``best``."""
         return self.history.best_epoch
 
-    def take_best(self, best: Best) -> None:
+    def set_best(self, best: Best) -> None:
         """Record this epoch as the best."""
         self.history.best_epoch, self.best_value, self.best = best
 
@@ -72,13 +72,13 @@ class Run:
         if self.epoch % every:
             self.history.records[-1].pop(metric, None)
         if self.previous_best is not None:
-            self.take_best(self.previous_best)
+            self.set_best(self.previous_best)
         self.previous_best = None
 
 
 @dataclass
 class RunFolder:
-    """The folder that a run is saved in, and how often.
+    """The folder that a run is saved in, and how often it is written.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class RunFolder:
         enough_epochs = self.epochs is not None and epoch - self.written >= self.epochs
         return enough_epochs or (self.seconds is not None and time.monotonic() - self._time >= self.seconds)
 
-    def write(self, model: SavableModel, engine: Engine, run: Run) -> None:
+    def write(self, model: SavableModel, engine: Engine, run: RunState) -> None:
         """Write the model as it should be served, and the state to go on from."""
         values = dict(engine.values())
         tensors = {**values, **model.log_tensors()}
@@ -125,10 +125,10 @@ class RunFolder:
         write_folder(self.path, {**model.meta(), "training": training}, tensors, model.ids())
         self.written, self.stopped, self._time = run.epoch, run.history.stopped, time.monotonic()
 
-    def resume(self, engine: Engine) -> Run:
+    def resume(self, engine: Engine) -> RunState:
         """Restore the engine to the saved state; a run at epoch 0 if there is no folder yet."""
         if not is_saved(self.path):
-            return Run()
+            return RunState()
         saved = read_folder(self.path)
         record = self._checked(saved.meta)
         arrays, values = saved.tensors, engine.values()
@@ -148,7 +148,7 @@ class RunFolder:
             ) from error
         engine.step = record.step
         self.written, self.stopped = record.epoch, record.stopped
-        run = Run(record.epoch, History(record.records))
+        run = RunState(record.epoch, History(record.records))
         run.history.best_epoch = record.best_epoch
         if record.best_epoch is not None and record.best_value is not None:
             run.best_value = record.best_value
@@ -166,7 +166,7 @@ class RunFolder:
                     f"{self.path}: holds a run already; resume it (resume=True, --resume) or choose another folder."
                 )
             if is_saved(self.path):
-                self._checked(read_meta(self.path))  # before the model forgets what it was
+                self._checked(read_meta(self.path))  # before the model drops its current values
             yield
 
     def _checked(self, meta: Mapping[str, Any]) -> RunRecord:
