@@ -24,12 +24,12 @@ def test_an_epoch_is_a_line_of_the_log(caplog):
     log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
     with caplog.at_level(logging.INFO, logger="vitalrank"):
         vr.MF(dim=4).fit(log, epochs=2, threads=1)
-    told = [record.getMessage() for record in caplog.records if record.name == "vitalrank.training.trainer"]
-    assert [line.partition(":")[0] for line in told] == ["epoch 1 of 2", "epoch 2 of 2"]
+    messages = [record.getMessage() for record in caplog.records if record.name == "vitalrank.training.loop"]
+    assert [line.partition(":")[0] for line in messages] == ["epoch 1 of 2", "epoch 2 of 2"]
 
 
 @pytest.mark.parametrize("model", [vr.MF(dim=4), vr.FPMC(dim=4)], ids=repr)
 def test_a_training_that_finds_nothing_to_train_on_says_so(model, caplog):
     model.fit(vr.Interactions.from_arrays([1, 1, 2, 2], [7, 8, 7, 8]), vr.Uniform(), epochs=2)
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert told == ["no positive could be trained on: the model keeps its initial values; see the history"]
+    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert messages == ["no positive could be trained on: the model keeps its initial values; see the history"]

@@ -440,7 +440,7 @@ def test_the_bar_shows_what_matters_and_is_quiet_in_a_pipe(capsys):
     assert capsys.readouterr().err == ""
     with ProgressBar(epochs=3, positives=10, show=True) as bar:
         bar.epoch_started(2)
-        bar._seen -= 1.0
+        bar._refreshed -= 1.0
         bar.on_progress(Totals(positives=5, loss=2.5, tries=20, vanished=1))
         assert "ndcg" not in capsys.readouterr().err
         bar.epoch_finished({"loss": 0.5, "tries": 4.0, "vanished": 0.2, "seconds": 1.0, "ndcg@10": 0.1234}, "ndcg@10")
