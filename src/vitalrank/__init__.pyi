@@ -38,6 +38,8 @@ from vitalrank.models.mostpopular import MostPopular as MostPopular
 from vitalrank.readers import read as read
 from vitalrank.samplers import Draw as Draw
 from vitalrank.samplers import Sampler as Sampler
+from vitalrank.samplers.in_batch import InBatch as InBatch
+from vitalrank.samplers.known import Known as Known
 from vitalrank.samplers.mixed import Mixed as Mixed
 from vitalrank.samplers.pooled import AHNS as AHNS
 from vitalrank.samplers.pooled import DNS as DNS

@@ -97,6 +97,10 @@ SAMPLERS = Registry(
         "vins": Entry("samplers.rejecting:VINS"),
     },
 )
+# Their negatives come with the log or the batch; the contract of a draw from a proposal is not theirs.
+GIVEN_SAMPLERS = Registry(
+    "sampler", {"known": Entry("samplers.known:Known"), "in-batch": Entry("samplers.in_batch:InBatch")}
+)
 # ``model.json`` names the class, so a name once released stays.
 MODELS = Registry(
     "model",
@@ -133,4 +137,6 @@ OPTIMIZERS = Registry(
 
 # Samplers and models under their class names at the root of the package. Where both have a class of one name (CML,
 # IRGAN), the model has it there.
-PUBLIC = {entry.class_name: entry.target for registry in (SAMPLERS, MODELS) for entry in registry.values()}
+PUBLIC = {
+    entry.class_name: entry.target for registry in (SAMPLERS, GIVEN_SAMPLERS, MODELS) for entry in registry.values()
+}

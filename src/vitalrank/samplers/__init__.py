@@ -4,6 +4,8 @@ from vitalrank import registry
 from vitalrank.samplers.adversarial import IRGAN
 from vitalrank.samplers.base import BoundSampler, Draw, Sampler
 from vitalrank.samplers.counting import Counts
+from vitalrank.samplers.in_batch import InBatch
+from vitalrank.samplers.known import Known
 from vitalrank.samplers.mixed import Mixed
 from vitalrank.samplers.pooled import AHNS, CML, DNS, LFMD
 from vitalrank.samplers.ranked import AOBPR
@@ -23,7 +25,8 @@ def find_sampler(name: str) -> type[Sampler]:
     >>> find_sampler("lfm-w")(margin=2.0)
     LFMW(margin=2.0, kappa=1024, weight='harmonic')
     """
-    found: type[Sampler] = registry.SAMPLERS.find(name).load()
+    table = registry.GIVEN_SAMPLERS if name in list(registry.GIVEN_SAMPLERS) else registry.SAMPLERS
+    found: type[Sampler] = table.find(name).load()
     return found
 
 
@@ -42,6 +45,8 @@ __all__ = [
     "BoundSampler",
     "Counts",
     "Draw",
+    "InBatch",
+    "Known",
     "Mixed",
     "Popularity",
     "Sampler",

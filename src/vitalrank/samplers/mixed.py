@@ -17,6 +17,11 @@ from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
 _LEAST = 1e-300  # of a density that is 0, for its log
 
 
+def _named(name: str) -> Any:
+    given = registry.GIVEN_SAMPLERS
+    return (given[name] if name in given else registry.SAMPLERS.find(name)).load()
+
+
 @dataclass(frozen=True)
 class Mixed(Sampler):
     """Each negative from ``a`` with probability ``share``, else from ``b``: ``q = share q_a + (1 - share) q_b``.
@@ -62,7 +67,7 @@ class Mixed(Sampler):
     def part(self, name: str) -> Sampler:
         """The sampler ``a`` or ``b``."""
         given: Any = getattr(self, name)
-        made = registry.SAMPLERS.find(given).load()() if isinstance(given, str) else given
+        made = _named(given)() if isinstance(given, str) else given
         if not isinstance(made, Sampler):
             raise SettingError(f"{name} is {given!r}; give a sampler or the name of one.")
         return made

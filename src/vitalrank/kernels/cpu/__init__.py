@@ -1,6 +1,13 @@
 """Kernels for the CPU, compiled by Numba."""
 
-from vitalrank.kernels.cpu.sampling.candidates import draw_candidates, draw_units, pick_by_rank, sample_each, score
+from vitalrank.kernels.cpu.sampling.candidates import (
+    draw_candidates,
+    draw_units,
+    drop_seen,
+    pick_by_rank,
+    sample_each,
+    score,
+)
 from vitalrank.kernels.cpu.sampling.clustered import cluster, draw_clustered
 from vitalrank.kernels.cpu.sampling.draw_until import advance_search, draw_until
 from vitalrank.kernels.cpu.sampling.fallback import proposal_mass
@@ -16,6 +23,7 @@ __all__ = [
     "draw_softmax",
     "draw_units",
     "draw_until",
+    "drop_seen",
     "pick_by_rank",
     "pick_unseen_rank",
     "proposal_mass",

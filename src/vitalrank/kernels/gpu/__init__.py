@@ -16,6 +16,7 @@ from vitalrank.kernels.gpu.sampling.clustered import cluster, draw_clustered
 from vitalrank.kernels.gpu.sampling.draw_until import draw_until
 from vitalrank.kernels.gpu.sampling.ranked import draw_ranked, pick_unseen_rank
 from vitalrank.kernels.gpu.sampling.scoring import gather, pick_by_rank, score, unit_weights
+from vitalrank.kernels.gpu.sampling.seen import drop_seen
 from vitalrank.kernels.gpu.sampling.softmax import draw_softmax, score_all
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "draw_softmax",
     "draw_units",
     "draw_until",
+    "drop_seen",
     "gather",
     "new_counter",
     "pick_by_rank",

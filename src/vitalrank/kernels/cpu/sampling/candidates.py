@@ -165,6 +165,19 @@ def _units(begin: Any, end: Any, counter: Any, purpose: Any, units: Any) -> None
             units[b, c] = fine_unit(high, low)
 
 
+def drop_seen(seen: Any, users: Any, ids: Any) -> None:
+    """Set the ids (B, C) that each row's user has seen to -1."""
+    parallel_for(len(ids), lambda begin, end: _drop_seen(begin, end, seen, users, ids), cost=ids.shape[1])
+
+
+@njit(nogil=True, cache=True, **LEAN)
+def _drop_seen(begin: Any, end: Any, seen: Any, users: Any, ids: Any) -> None:
+    for b in range(begin, end):
+        for x in range(ids.shape[1]):
+            if ids[b, x] >= 0 and is_seen(seen, users[b], ids[b, x]):
+                ids[b, x] = -1
+
+
 def sample_each(proposal: Any, positives: Any, seed: Any, step: Any, chosen: Any) -> None:
     """Algorithm 1 once for each positive, seen items included."""
     parallel_for(

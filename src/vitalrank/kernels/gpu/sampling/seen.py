@@ -23,6 +23,13 @@ def mask_seen(scores: Tensor, pool: Tensor, seen: Seen, users: Tensor) -> None:
     _mask_seen[grid](scores, pool, seen, users, len(pool), T=_TILE, num_warps=1)
 
 
+def drop_seen(seen: Seen, users: Tensor, ids: Tensor) -> None:
+    """Set the ids (B, C) that each row's user has seen to -1."""
+    if ids.numel():
+        grid = len(ids), triton.cdiv(ids.shape[1], _TILE)
+        _drop_seen[grid](ids, seen, users, ids.shape[1], T=_TILE, num_warps=1)
+
+
 @triton.jit
 def is_seen(seen: tl.tensor, user: tl.tensor, item: tl.tensor) -> Any:
     """Whether the user has seen the item."""
@@ -69,3 +76,12 @@ def _mask_seen(
     item = tl.load(pool + p, mask=p < size, other=0)
     masked = items_seen(seen, tl.load(users + b).to(tl.int64), item, p < size)
     tl.store(scores + b * size + p, p.to(tl.float32) * 0.0 - float("inf"), mask=masked)
+
+
+@triton.jit
+def _drop_seen(ids: tl.tensor, seen: tl.tensor, users: tl.tensor, many: tl.tensor, T: tl.constexpr) -> None:
+    b = tl.program_id(0).to(tl.int64)
+    x = tl.program_id(1) * T + tl.arange(0, T)
+    item = tl.load(ids + b * many + x, mask=x < many, other=-1)
+    taken = items_seen(seen, tl.load(users + b).to(tl.int64), item, item >= 0)
+    tl.store(ids + b * many + x, item * 0 - 1, mask=taken)
