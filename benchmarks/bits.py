@@ -116,7 +116,7 @@ def fitted(model: Any, log: vr.Interactions, sampler: Any = None, **options: Any
 def of_model(model: Any) -> Parts:
     """Its vectors, its arrays, and what happened in each epoch."""
     found: dict[str, Any] = {"history": records(model)}
-    if hasattr(model, "queries"):
+    if getattr(model, "has_vectors", hasattr(model, "queries")):
         found["users"] = model.queries(np.arange(model.train.n_users))
         found["items"] = np.asarray(model.item_table)
     else:

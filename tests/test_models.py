@@ -21,6 +21,7 @@ FACTORIES = {
     "MF": lambda train: vr.MF(dim=5, bias=True).fit(train, sampler=vr.Uniform(), epochs=3, seed=0),
     "FPMC": lambda train: vr.FPMC(dim=5, length=2).fit(train, sampler=vr.Uniform(), epochs=3, seed=0),
     "MARank": lambda train: vr.MARank(dim=5, length=3).fit(train, sampler=vr.DNS(), epochs=3, seed=0),
+    "SASRec": lambda train: vr.SASRec(dim=6, length=5, heads=2).fit(train, vr.DNS(), epochs=3, seed=0),
     "CML": lambda train: vr.CML(dim=5).fit(train, epochs=3, seed=0),
     "IRGAN": lambda train: vr.IRGAN(dim=5, warm=2).fit(train, epochs=2, seed=0),
     "TorchRecommender": lambda train: own_model(train).fit(train, sampler=vr.VINS(), epochs=3, seed=0),
@@ -221,6 +222,7 @@ WRONG = [
     ("ALS", {"dim": 0}), ("ALS", {"reg": -1}), ("ALS", {"alpha": -1}), ("ALS", {"epochs": 0}), ("ALS", {"seed": -1}),
     ("MF", {"bias": "no"}), ("MF", {"bias": 0}), ("MF", {"dim": "wide"}),
     ("MARank", {"dropout": "much"}), ("MARank", {"dropout": 1.0}), ("MARank", {"dropout": -0.1}),
+    ("SASRec", {"dropout": 1.0}), ("SASRec", {"heads": 0}), ("SASRec", {"layers": 0}),
     ("CML", {"covariance": "much"}), ("CML", {"covariance": -1.0}), ("FPMC", {"length": 1.5}),
     ("IRGAN", {"role": [1]}), ("IRGAN", {"warm": "long"}), ("TorchRecommender", {"clip": "hard"}),
 ]  # fmt: skip

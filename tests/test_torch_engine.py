@@ -87,8 +87,9 @@ MODELS = {
     "FPMC": lambda: vr.FPMC(dim=4, length=2),
     "MARank": lambda: vr.MARank(dim=4, length=3),
     "CML": lambda: vr.CML(dim=4, covariance=0.1),
+    "SASRec": lambda: vr.SASRec(dim=4, length=5),
 }
-SAMPLERS = {"FPMC": vr.PRIS(candidates=3, clusters=5), "MARank": vr.VINS(), "CML": None}
+SAMPLERS = {"FPMC": vr.PRIS(candidates=3, clusters=5), "MARank": vr.VINS(), "CML": None, "SASRec": vr.VINS()}
 
 
 def fit(name, log, **options):

@@ -108,6 +108,7 @@ MODELS = Registry(
         "mf": Entry("models.mf:MF"),
         "fpmc": Entry("models.fpmc:FPMC"),
         "marank": Entry("models.marank:MARank"),
+        "sasrec": Entry("models.sasrec:SASRec"),
         "cml": Entry("models.cml:CML"),
         "irgan": Entry("models.irgan:IRGAN"),
         "als": Entry("models.als:ALS"),

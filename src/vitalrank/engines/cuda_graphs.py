@@ -13,7 +13,7 @@ def new_stream(device: torch.device | str) -> Any:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-def capture(device: torch.device | str, work: Callable[[Any], None]) -> torch.cuda.CUDAGraph:
+def capture(device: torch.device | str, work: Callable[[Any], object]) -> torch.cuda.CUDAGraph:
     """What ``work`` sends to the device, as a graph; it is called once, with the stream that its work belongs on.
 
     Nothing runs yet: the first replay is the first time. Other threads may use the device meanwhile.

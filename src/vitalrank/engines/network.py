@@ -45,10 +45,14 @@ class Network(nn.Module, ABC):
         Items of the history that ``encode`` gets.
     needs_history
         Leave out positives that have none.
+    all_positions
+        Whether ``encode_positions`` makes a query after every item of a sequence in one pass. A training row is then a
+        window of a user's sequence, and all its items are positives.
     clip
         Largest norm of the gradient of all parameters that are not embeddings, or None.
     graph_capturable
-        Whether every step does the same work, so that it can be captured once as a CUDA graph and replayed.
+        Whether every step does the same work, so that it can be captured once as a CUDA graph and replayed; not with
+        ``all_positions``, whose batches differ in size.
     depends_on_threads
         Whether another number of threads may give other bits, as matrix products and sums over a whole batch do.
     uses_global_rng
@@ -59,6 +63,7 @@ class Network(nn.Module, ABC):
 
     length: int = 0
     needs_history: bool = False
+    all_positions: bool = False
     clip: float | None = 5.0
     graph_capturable: bool = False
     depends_on_threads: bool = True
@@ -68,6 +73,13 @@ class Network(nn.Module, ABC):
     @abstractmethod
     def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
         """The users' part of the score; ``context`` is (B, length), oldest first, -1 behind a shorter history."""
+
+    def encode_positions(self, users: Tensor, context: Tensor) -> Tensor:
+        """Queries (B, L, d) after each item of the context (B, L), where ``all_positions``.
+
+        No query depends on an item behind it. L is at most ``length``; queries at -1 are not read.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def score(self, encoded: Tensor, ids: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Which rows of the log are trained on, in batches; the cursor lies on the device, so a captured graph advances it."""
+"""The training rows of an epoch, in batches; the cursor lies on the device, so a captured graph advances it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vitalrank.engines.network import Network
-from vitalrank.engines.torch_totals import TorchTotals
-from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.permutation import epoch_permutation, fill_rows
 
 Array = NDArray[Any]
@@ -70,17 +67,3 @@ class EpochBatches:
     def advance(self, count: int) -> None:
         """Move the cursor past these rows."""
         self._cursor += count
-
-
-def usable_rows(train: Interactions, network: Network) -> tuple[Array, TorchTotals]:
-    """Rows to train on, and the totals that every epoch starts with.
-
-    Leaves out users who have seen every item and, where a network needs a history, each user's first item.
-    """
-    usable = np.repeat(train.user_degree < train.n_items, train.user_degree)  # (N,)
-    first = np.zeros(len(train), np.bool_)
-    first[train.indptr[:-1][train.user_degree > 0]] = True
-    without_history = int(np.count_nonzero(usable & first)) if network.length else None
-    rows = np.flatnonzero(usable & ~first if network.needs_history else usable)
-    left_out = len(train) - len(rows)
-    return rows, TorchTotals(left_out, left_out, without_history=without_history, are_left_out=network.needs_history)

@@ -18,8 +18,9 @@ from vitalrank.engines.base import Engine, Totals
 from vitalrank.engines.cuda_graphs import capture
 from vitalrank.engines.network import Network, RandomModule, device_of
 from vitalrank.engines.network_state import live_state, load_network, network_arrays
-from vitalrank.engines.torch_batches import EpochBatches, usable_rows
+from vitalrank.engines.torch_batches import EpochBatches
 from vitalrank.engines.torch_optimizer import new_optimizer
+from vitalrank.engines.torch_rows import training_rows
 from vitalrank.engines.torch_totals import DeviceTotals
 from vitalrank.engines.training_mode import decay_lookups, step_seed, training_mode, training_modes
 from vitalrank.interactions import Interactions
@@ -63,9 +64,9 @@ class TorchEngine(Engine):
         self._lookups = [
             decay_lookups(module, config.reg) for module in network.modules() if isinstance(module, nn.Embedding)
         ]
-        rows, self._left_out = usable_rows(train, network)
+        self._rows = training_rows(train, network, self.histories)
         self._batch = config.batch_of(len(train))
-        self._batches = EpochBatches(rows, self._batch, self._device)
+        self._batches = EpochBatches(self._rows.numbers, self._batch, self._device)
         self._running = DeviceTotals(self._device)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._steps_to_warm_up = _WARM_UP_STEPS
@@ -75,7 +76,8 @@ class TorchEngine(Engine):
         """The random counter of the steps, on the device, for the sampler and every random layer."""
         from vitalrank.kernels.gpu import new_counter
 
-        rows = torch.arange(self._batch, dtype=torch.int32, device=self._device)
+        most = self._batch * self._rows.most_positives
+        rows = torch.arange(most, dtype=torch.int32, device=self._device)
         counter = new_counter(int(self._sampler.seed), 0, rows)
         random = (module for module in self._network.modules() if isinstance(module, RandomModule))
         for layer, module in enumerate(random):
@@ -126,7 +128,7 @@ class TorchEngine(Engine):
         self._batches.begin_epoch(self._config.seed, epoch, sizes)
         if self._counter is not None:
             self._counter.step.fill_(self.step)
-        totals = replace(self._left_out)
+        totals = replace(self._rows.left_out)
         device = str(self._device)
         with (
             training_mode(self._network, self._modes, self._config.threads),
@@ -136,9 +138,8 @@ class TorchEngine(Engine):
                 # Otherwise all random numbers come from the counter.
                 if self._counter is None or not self._network.graph_capturable:
                     self._network.reseed(step_seed(self._config.seed, self.step))
-                self._train_batch(count)
+                totals.positives += self._train_batch(count)
                 self.step += 1
-                totals.positives += count
                 if self.step % _READ_EVERY[self._device.type] and number < len(counts):
                     continue
                 self._running.flush_to(totals)
@@ -149,42 +150,39 @@ class TorchEngine(Engine):
             self._sampler.counts.gather()
         return totals
 
-    def _train_batch(self, count: int) -> None:
-        """One step on the next positives, by the graph if there is one for so many."""
+    def _train_batch(self, count: int) -> int:
+        """One step on the next rows, by the graph if there is one for so many; returns the number of positives."""
         if count < self._batch or not self._can_capture():
-            self._step_on(count)
-            return
+            return self._step_on(count)
         if self._graph is None and self._steps_to_warm_up:  # kernels are compiled, libraries set up
             self._steps_to_warm_up -= 1
-            self._step_on(count)
-            return
+            return self._step_on(count)
         if self._graph is None:
             self._graph = capture(self._device, lambda stream: self._step_on(count))
         self._graph.replay()
+        return count  # a row is one positive: windows of sequences have different sizes and are not captured
 
     def _can_capture(self) -> bool:
         capturable = self._network.graph_capturable and self._sampler.graph_capturable
         return self._device.type == "cuda" and capturable and not self._sampler.needs_refresh
 
-    def _step_on(self, count: int) -> None:
-        rows = self._batches.rows(count)
-        users, positives = self.histories.users[rows].long(), self.histories.items[rows].long()
-        context = self.histories.before(rows, self._network.length) if self._network.length else None
+    def _step_on(self, count: int) -> int:
         reduced = self._config.precision == "bfloat16"
         with torch.autocast(self._device.type, torch.bfloat16, enabled=reduced, cache_enabled=False):
-            encoded = self._network.encode(users, context)
-            inputs = self._network.sampler_inputs(encoded) if self._sampler.needs_scores else {}
-            draw = self._draw(users, positives, inputs)
-            ids = torch.cat([positives[:, None], draw.ids.clamp(min=0)], 1)  # (B, 1 + k)
-            scores = self._network.score(encoded, ids).float()
+            batch = self._rows.batch(self._network, self._batches.rows(count))
+            inputs = self._network.sampler_inputs(batch.encoded) if self._sampler.needs_scores else {}
+            draw = self._draw(batch.users, batch.positives, inputs)
+            ids = torch.cat([batch.positives[:, None], draw.ids.clamp(min=0)], 1)  # (P, 1 + k)
+            scores = self._network.score(batch.encoded, ids).float()
             auxiliary = self._network.auxiliary_loss()
-        loss = self._loss(scores[:, 0], scores[:, 1:], self._weights(draw, scores[:, 1:])) * count
+        loss = self._loss(scores[:, 0], scores[:, 1:], self._weights(draw, scores[:, 1:])) * len(batch)
         (loss if auxiliary is None else loss + auxiliary).backward()  # type: ignore[no-untyped-call]
-        self._network.after_step(self._optimizer.step(self._batches.step_size(), count, self._network.clip))
+        self._network.after_step(self._optimizer.step(self._batches.step_size(), len(batch), self._network.clip))
         self._count(draw, scores.detach(), loss.detach())
         self._batches.advance(count)
         if self._counter is not None:
             self._counter.step.add_(1)
+        return len(batch)
 
     def _draw(self, users: Tensor, positives: Tensor, inputs: Mapping[str, Any]) -> Any:
         """Draw negatives; on a GPU without checks of the arguments, for which the host would have to wait."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vitalrank.models.marank import MARank
     from vitalrank.models.mf import MF
     from vitalrank.models.mostpopular import MostPopular
+    from vitalrank.models.sasrec import SASRec
 
 __all__ = [
     "ALS",
@@ -35,6 +36,7 @@ __all__ = [
     "MARank",
     "MostPopular",
     "Recommender",
+    "SASRec",
     "TorchRecommender",
     "is_trained",
     "load",

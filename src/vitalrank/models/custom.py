@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from vitalrank._util.checks import to_int
+from vitalrank._util.checks import check_bool, to_int
 from vitalrank.engines.network import Network, device_of, eval_mode
 from vitalrank.errors import SettingError
 from vitalrank.history import History
@@ -18,7 +18,7 @@ from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array, check_finite_table
 from vitalrank.models.custom_modules import CustomModel, check_kind, checked_clip, explain_failure, first_and_last
 from vitalrank.models.custom_scorer import ScoreNetwork
-from vitalrank.models.networks import DotNetwork
+from vitalrank.models.networks import DotNetwork, SequenceNetwork
 from vitalrank.models.torch_model import TorchModel
 
 ItemTable = nn.Module | nn.Parameter
@@ -48,6 +48,10 @@ class TorchRecommender(CustomModel, TorchModel):
     length
         With 1 or more, ``encoder(users, context)`` also gets the last items before each positive, (B, length), oldest
         first, -1 behind a shorter history.
+    all_positions
+        With ``length``: the encoder makes queries (B, L, d), one after each item of a context (B, L), L at most
+        ``length``, and all positions of a sequence are trained in one pass. A query may not depend on the items behind
+        it, which is checked before training. ``batch`` then counts windows of ``length`` positives of a user.
     clip
         The most that the gradient of all that is not an embedding may measure, or None.
 
@@ -77,11 +81,16 @@ class TorchRecommender(CustomModel, TorchModel):
         *,
         score: nn.Module | None = None,
         length: int = 0,
+        all_positions: bool = False,
         clip: float | None = 5.0,
     ) -> None:
         super().__init__()
         self.length = to_int("length", length, least=0)
+        check_bool("all_positions", all_positions)
+        self.all_positions = all_positions
         self.clip = checked_clip(clip)
+        if all_positions and not length:
+            raise SettingError("all_positions=True needs length=, the most items of a sequence that the encoder reads.")
         self._vectors: Mapping[str, Array] | None = None
         if score is not None:
             if encoder is not None or item_table is not None or length:
@@ -94,13 +103,14 @@ class TorchRecommender(CustomModel, TorchModel):
         if encoder is not None and item_table is not None:
             check_kind("encoder", encoder, nn.Module)
             check_kind("item_table", item_table, nn.Module, nn.Parameter)
-            self._network = CustomNetwork(encoder, item_table, self.length, self.clip)
+            kind = CustomSequenceNetwork if self.all_positions else CustomNetwork
+            self._network = kind(encoder, item_table, self.length, self.clip)
 
     def attach(
         self, encoder: nn.Module | None = None, item_table: ItemTable | None = None, *, score: nn.Module | None = None
     ) -> TorchRecommender:
         """The loaded model over these modules, with the saved values in them."""
-        model = TorchRecommender(encoder, item_table, score=score, length=self.length, clip=self.clip)
+        model = TorchRecommender(encoder, item_table, score=score, **self._options())
         model.train, model.held_out, model.history = self.train, self.held_out, self.history
         model._saved_parameters = self._saved_parameters
         model._load_saved(model.network)
@@ -122,6 +132,8 @@ class TorchRecommender(CustomModel, TorchModel):
                 "encoder", f"user ids 0 and {train.n_users - 1}" + (" and contexts" if self.length else "")
             ):
                 asked = tuple(network.encode(users, context).shape)
+                if isinstance(network, CustomSequenceNetwork):
+                    network.check_causal(users, first_and_last(train.n_items, network))
         if len(found) != 2 or found[0] != train.n_items or asked != (2, found[1]):
             raise SettingError(
                 f"item_table is {found} and the encoder makes {asked} of two users; they must be "
@@ -146,7 +158,13 @@ class TorchRecommender(CustomModel, TorchModel):
         return network
 
     def settings(self) -> dict[str, Any]:
-        return {"length": self.length, "clip": self.clip} if self.has_vectors else {"clip": self.clip}
+        options = self._options()
+        if not self.all_positions:  # as version 0.1 saved them
+            del options["all_positions"]
+        return options if self.has_vectors else {"clip": self.clip}
+
+    def _options(self) -> dict[str, Any]:
+        return {"length": self.length, "all_positions": self.all_positions, "clip": self.clip}
 
     def __repr__(self) -> str:
         # Runs of version 0.1 know a model with score= by this name, and are resumed by it.
@@ -225,6 +243,34 @@ class CustomNetwork(DotNetwork):
             return self.items.weight.detach()
         with eval_mode(self.items):
             return self.rows(torch.arange(self.n_items, device=device_of(self)))
+
+
+class CustomSequenceNetwork(CustomNetwork, SequenceNetwork):
+    """The same with an encoder that makes a query after each item."""
+
+    def encode_positions(self, users: Tensor, context: Tensor) -> Tensor:
+        queries: Tensor = self.encoder(users, context)
+        return queries
+
+    def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
+        return SequenceNetwork.encode(self, users, context)
+
+    def check_causal(self, users: Tensor, ids: Tensor) -> None:
+        """Refuse an encoder whose queries are not (B, L, d), or change with the items behind them."""
+        context = ids[:1].repeat(2, self.length)  # (2, L)
+        queries = self.encode_positions(users, context)
+        if queries.dim() != 3 or queries.shape[:2] != context.shape:
+            raise SettingError(
+                f"with all_positions=True the encoder must make one query for each item, (B, L, d); of contexts "
+                f"{tuple(context.shape)} it makes {tuple(queries.shape)}."
+            )
+        for last in (ids[1:], ids.new_full((1,), -1)):
+            other = self.encode_positions(users, torch.cat([context[:, :-1], last.expand(2, 1)], 1))
+            if not torch.allclose(queries[:, :-1], other[:, :-1], rtol=1e-3, atol=1e-5):
+                raise SettingError(
+                    "the encoder's queries change with the items behind them, which are the positives; "
+                    "use causal attention, or a recurrent layer in one direction."
+                )
 
 
 def _is_plain_table(module: nn.Module) -> TypeGuard[nn.Embedding]:

@@ -34,6 +34,34 @@ class DotNetwork(Network):
         return {"queries": encoded.detach().float(), "item_table": self.table().float()}
 
 
+class SequenceNetwork(DotNetwork):
+    """A network that reads a user's last items in one pass: ``encode_positions`` gives a query after each of them."""
+
+    needs_history = True
+    all_positions = True
+
+    @abstractmethod
+    def encode_positions(self, users: Tensor, context: Tensor) -> Tensor: ...
+
+    def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
+        assert context is not None
+        return query_after_last(self.encode_positions(users, context), context)
+
+
+def query_after_last(queries: Tensor, context: Tensor) -> Tensor:
+    """The query (B, d) after the last item of each context (B, L), of queries (B, L, d); 0 without any item.
+
+    Examples
+    --------
+    >>> queries = torch.arange(1.0, 7.0).view(2, 3, 1)
+    >>> query_after_last(queries, torch.tensor([[5, 2, -1], [-1, -1, -1]])).tolist()
+    [[2.0], [0.0]]
+    """
+    last = (context >= 0).sum(1) - 1  # (B,), -1 without history
+    picked = queries[torch.arange(len(context), device=context.device), last.clamp(min=0)]
+    return torch.where(last[:, None] >= 0, picked, 0.0)
+
+
 def embedding(rows: int, dim: int, deviation: float = DEVIATION) -> nn.Embedding:
     """A table of normal numbers whose gradient names the rows it touches."""
     table = nn.Embedding(rows, dim, sparse=True)
