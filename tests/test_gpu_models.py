@@ -46,6 +46,7 @@ MODELS = {
     "FPMC": (lambda log: vr.FPMC(dim=16, length=2), vr.VINS()),
     "MARank": (lambda log: vr.MARank(dim=16), vr.VINS()),
     "SASRec": (lambda log: vr.SASRec(dim=16, length=20), vr.VINS()),
+    "LightGCN": (lambda log: vr.LightGCN(dim=16), vr.VINS()),
     "CML": (lambda log: vr.CML(dim=16, covariance=0.1), None),
     "IRGAN": (lambda log: vr.IRGAN(dim=16, warm=0, draws=4), None),
     "own": (own, vr.DNS()),
@@ -97,7 +98,7 @@ def test_draws_are_counted(name, parts):
     assert bound.counts.positive.tolist() == train.item_degree.tolist()
 
 
-@pytest.mark.parametrize("name", ["FPMC", "MARank", "SASRec", "CML", "IRGAN"])
+@pytest.mark.parametrize("name", ["FPMC", "MARank", "SASRec", "LightGCN", "CML", "IRGAN"])
 def test_a_saved_model_is_loaded_on_the_cpu(name, parts, tmp_path):
     train, test = parts
     model = fit(name, train, epochs=2)
@@ -113,7 +114,7 @@ def test_a_saved_model_is_loaded_on_the_cpu(name, parts, tmp_path):
     assert loaded.fold_in(train.item_ids[:3], n=5)[0].tolist() == model.fold_in(train.item_ids[:3], n=5)[0].tolist()
 
 
-@pytest.mark.parametrize("name", ["FPMC", "MARank", "SASRec", "CML"])
+@pytest.mark.parametrize("name", ["FPMC", "MARank", "SASRec", "LightGCN", "CML"])
 def test_a_stopped_run_resumes_with_the_same_bits(name, parts, tmp_path):
     train, valid = parts
     options = {"valid": valid, "epochs": 4}

@@ -22,6 +22,7 @@ FACTORIES = {
     "FPMC": lambda train: vr.FPMC(dim=5, length=2).fit(train, sampler=vr.Uniform(), epochs=3, seed=0),
     "MARank": lambda train: vr.MARank(dim=5, length=3).fit(train, sampler=vr.DNS(), epochs=3, seed=0),
     "SASRec": lambda train: vr.SASRec(dim=6, length=5, heads=2).fit(train, vr.DNS(), epochs=3, seed=0),
+    "LightGCN": lambda train: vr.LightGCN(dim=5, layers=2).fit(train, vr.DNS(), epochs=3, seed=0),
     "CML": lambda train: vr.CML(dim=5).fit(train, epochs=3, seed=0),
     "IRGAN": lambda train: vr.IRGAN(dim=5, warm=2).fit(train, epochs=2, seed=0),
     "TorchRecommender": lambda train: own_model(train).fit(train, sampler=vr.VINS(), epochs=3, seed=0),

@@ -13,7 +13,8 @@ ParameterGrid = pytest.importorskip("sklearn.model_selection").ParameterGrid
 
 MODELS = {"mf": {"dim": 8}, "itemknn": {"neighbours": 7}, "mostpopular": {}, "fpmc": {"dim": 8}, "cml": {"dim": 8},
           "als": {"alpha": 2.0}, "ease": {"reg": 7.0},
-          "marank": {"length": 3}, "sasrec": {"length": 3}, "irgan": {"warm": 1}}  # fmt: skip
+          "marank": {"length": 3}, "sasrec": {"length": 3}, "lightgcn": {"layers": 1},
+          "irgan": {"warm": 1}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -88,8 +88,10 @@ MODELS = {
     "MARank": lambda: vr.MARank(dim=4, length=3),
     "CML": lambda: vr.CML(dim=4, covariance=0.1),
     "SASRec": lambda: vr.SASRec(dim=4, length=5),
+    "LightGCN": lambda: vr.LightGCN(dim=4, layers=2),
 }
-SAMPLERS = {"FPMC": vr.PRIS(candidates=3, clusters=5), "MARank": vr.VINS(), "CML": None, "SASRec": vr.VINS()}
+SAMPLERS = {"FPMC": vr.PRIS(candidates=3, clusters=5), "CML": None}
+SAMPLERS |= dict.fromkeys(("MARank", "SASRec", "LightGCN"), vr.VINS())
 
 
 def fit(name, log, **options):

@@ -32,6 +32,7 @@ from vitalrank.models.ease import EASE as EASE
 from vitalrank.models.fpmc import FPMC as FPMC
 from vitalrank.models.irgan import IRGAN as IRGAN
 from vitalrank.models.itemknn import ItemKNN as ItemKNN
+from vitalrank.models.lightgcn import LightGCN as LightGCN
 from vitalrank.models.marank import MARank as MARank
 from vitalrank.models.mf import MF as MF
 from vitalrank.models.mostpopular import MostPopular as MostPopular

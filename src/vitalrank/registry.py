@@ -109,6 +109,7 @@ MODELS = Registry(
         "fpmc": Entry("models.fpmc:FPMC"),
         "marank": Entry("models.marank:MARank"),
         "sasrec": Entry("models.sasrec:SASRec"),
+        "lightgcn": Entry("models.lightgcn:LightGCN"),
         "cml": Entry("models.cml:CML"),
         "irgan": Entry("models.irgan:IRGAN"),
         "als": Entry("models.als:ALS"),

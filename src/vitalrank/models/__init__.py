@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vitalrank.models.fpmc import FPMC
     from vitalrank.models.irgan import IRGAN
     from vitalrank.models.itemknn import ItemKNN
+    from vitalrank.models.lightgcn import LightGCN
     from vitalrank.models.marank import MARank
     from vitalrank.models.mf import MF
     from vitalrank.models.mostpopular import MostPopular
@@ -33,6 +34,7 @@ __all__ = [
     "MF",
     "DotRecommender",
     "ItemKNN",
+    "LightGCN",
     "MARank",
     "MostPopular",
     "Recommender",
