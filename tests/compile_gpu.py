@@ -15,7 +15,20 @@ import vitalrank as vr
 from sampler_cases import VARIANTS, make_world
 
 COMPILED: set[str] = set()
-SAMPLERS = ("uni", "pop", "dns", "lfm-d", "vins", "vins-limit", "lfm-w", "aobpr", "aobpr-exact", "pris", "irgan")
+SAMPLERS = (
+    "uni",
+    "pop",
+    "dns",
+    "lfm-d",
+    "vins",
+    "vins-limit",
+    "lfm-w",
+    "aobpr",
+    "aobpr-exact",
+    "pris",
+    "irgan",
+    "mixed",
+)
 
 
 class Elsewhere:
@@ -54,7 +67,8 @@ def main() -> None:
 
     world = make_world(rows=9)
     for name in SAMPLERS:
-        bound = VARIANTS[name].bind(world.log)
+        sampler = vr.Mixed(vr.Uniform(), vr.Popularity()) if name == "mixed" else VARIANTS[name]
+        bound = sampler.bind(world.log)
         try:
             bound.draw(bound._request(bound.device_backend("cpu"), *world.batch, 0, 1, None, None))
         except RuntimeError:

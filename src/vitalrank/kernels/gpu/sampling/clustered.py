@@ -145,8 +145,9 @@ def _draw_clustered(
     logit = tl.where(unseen_mass > 0.0, logit, -float("inf"))
     probs = tl.where(unseen_mass > 0.0, tl.exp(logit - tl.max(logit, axis=0)) * unseen_mass, 0.0)
     total = tl.sum(probs, axis=0)
-    # Affinities that are not finite: by the unseen mass alone.
-    probs = tl.where(total > 0.0, probs / total, unseen_mass / tl.sum(unseen_mass, axis=0))
+    # Affinities that are not finite: by the unseen mass alone. A user who has seen everything has none: no 0 / 0.
+    all_unseen = tl.sum(unseen_mass, axis=0)
+    probs = tl.where(total > 0.0, probs / total, unseen_mass / tl.where(all_unseen > 0.0, all_unseen, 1.0))
     cluster_cdf = tl.cumsum(probs, axis=0)
     whole = tl.max(cluster_cdf, axis=0)
     mode = tl.argmax(probs, axis=0, tie_break_left=True)
