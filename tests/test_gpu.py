@@ -165,7 +165,7 @@ def test_the_order_is_that_of_the_cpu(width):
     visited = []
     for batch_number, count in ((0, 20), (1, 17)):
         batch = new_batch(count, width, GPU)
-        load_batch(order, batch_number, step_state, Positives(numbers, numbers, stride), table, batch)
+        load_batch(order, batch_number, step_state, Positives(numbers, numbers, None, stride), table, batch)
         visited += batch.users.tolist()
         assert torch.equal(batch.queries, table[batch.users.long(), :width])
     assert step_state.steps.tolist() == [0, 1]

@@ -161,3 +161,176 @@ def test_weights_and_known_negatives_survive_filters_and_files(tmp_path: Path) -
     assert (again.train.negatives != train.negatives).nnz == 0
     assert train.negatives.nnz > 0
     assert train.negatives.multiply(train.csr).nnz == 0
+
+
+# ---------------------------------------------------------------------------------------- training
+
+SEED, RATE, REG, EPOCHS = 3, 0.1, 0.05, 2
+EPS = {"adam": 1e-8, "adagrad": 1e-10}
+
+
+def small_log(weighted: bool = True) -> vr.Interactions:
+    rng = np.random.default_rng(0)
+    users, items = np.repeat(np.arange(6), 3), np.concatenate([rng.permutation(8)[:3] for _ in range(6)])
+    return vr.Interactions.from_arrays(users, items, weights=rng.random(18) * 3 if weighted else None)
+
+
+class Fixed:
+    """Two unseen items for each positive, weighted, whatever the scores; none for the last user."""
+
+    needs_scores = True
+    seed = SEED
+
+    def __call__(self, queries=None, item_table=None, users=None, positives=None, step=0, k=1, **_: Any) -> Any:
+        import torch
+
+        seen = small_log().csr.toarray() > 0
+        ids = np.array([np.flatnonzero(~seen[u])[[int(i) % 2, 3]] for u, i in zip(users, positives, strict=True)])
+        ids[np.asarray(users) == 5] = -1
+        weights = np.where(ids < 0, 0.0, np.array([0.5, 1.5])).astype(np.float32)
+        tries = np.ones(len(ids), np.int64)
+        if isinstance(users, torch.Tensor):
+            return vr.Draw(torch.tensor(ids), torch.tensor(weights), torch.tensor(tries))
+        return vr.Draw(ids, weights, tries)
+
+
+def reference_loss(name: str, pos: Any, neg: Any, weights: Any) -> Any:
+    """The loss of each positive, from its formula alone."""  # (B,)
+    import torch
+    from torch.nn.functional import softplus
+
+    if name == "bpr":
+        return (weights * softplus(neg - pos[:, None])).sum(1)
+    if name == "hinge":
+        return (weights * torch.relu(1.5 - pos[:, None] + neg)).sum(1)
+    if name == "cross_entropy":
+        return softplus(-pos) + (weights * softplus(neg)).sum(1)
+    return torch.log(pos.exp() + (weights * neg.exp()).sum(1)) - pos
+
+
+def reference(users: Any, items: Any, loss: str, optimizer: str) -> tuple[Any, Any, float]:
+    """Two steps over the whole log by autograd and the optimizers' formulas; the tables, and the first mean loss."""
+    import torch
+
+    log = small_log()
+    tables = [torch.tensor(table, dtype=torch.float64, requires_grad=True) for table in (users, items)]
+    moments = [[torch.zeros_like(table) for table in tables] for _ in range(2)]
+    draw = Fixed()(users=log.users, positives=log.items)
+    drawn = torch.tensor(draw.ids >= 0)
+    here = drawn.any(1)
+    u, i, j = (torch.tensor(array, dtype=torch.int64)[here] for array in (log.users, log.items, draw.ids))
+    w, of_positives = torch.tensor(draw.weights)[here].double(), torch.tensor(log.weights)[here].double()
+    losses = []
+    for step in range(1, EPOCHS + 1):
+        p, q, n = tables[0][u], tables[1][i], tables[1][j]
+        each = of_positives * reference_loss(loss, (p * q).sum(1), (p[:, None] * n).sum(2), w)
+        losses.append(each.mean().item())
+        l2 = REG / 2 * (p.square().sum() + q.square().sum() + n.square().sum())
+        gradients = torch.autograd.grad(each.sum() + l2, tables)
+        with torch.no_grad():
+            for side, (table, gradient) in enumerate(zip(tables, gradients, strict=True)):
+                hit = torch.zeros(len(table), dtype=torch.bool)
+                hit[u if side == 0 else torch.cat([i, j.flatten()])] = True
+                first, second = moments[0][side], moments[1][side]
+                if optimizer == "adam":
+                    first[hit] = 0.9 * first[hit] + 0.1 * gradient[hit]
+                    second[hit] = 0.999 * second[hit] + 0.001 * gradient[hit] ** 2
+                    size = RATE * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+                    table[hit] -= size * first[hit] / (second[hit].sqrt() + EPS["adam"])
+                elif optimizer == "adagrad":
+                    second[hit] += gradient[hit] ** 2
+                    table[hit] -= RATE * gradient[hit] / (second[hit].sqrt() + EPS["adagrad"])
+                else:
+                    table[hit] -= RATE * gradient[hit]
+    return tables[0].detach().numpy(), tables[1].detach().numpy(), losses[-1]
+
+
+def mf_engine(kind: str, config: vr.TrainConfig) -> Any:
+    from vitalrank.engines.mf_cpu import CpuEngine
+
+    if kind == "cpu":
+        return CpuEngine(small_log(), Fixed(), config, 3, False)
+    pytest.importorskip("triton", minversion="3.6")
+    from vitalrank.engines.mf_gpu import GpuEngine
+
+    return GpuEngine(small_log(), Fixed(), config, 3, False, "cpu")
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adagrad", "sgd"])
+@pytest.mark.parametrize("loss", ["bpr", "hinge", "cross_entropy", "softmax"])
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_matrix_factorization_scales_each_positives_loss(kind: str, loss: str, optimizer: str) -> None:
+    pytest.importorskip("torch")
+    if kind == "gpu" and (loss, optimizer) not in {("bpr", "adam"), ("cross_entropy", "adagrad"), ("softmax", "sgd")}:
+        pytest.skip("interpreted kernels are slow: each loss and optimizer is tried once")
+    margin = 1.5 if loss == "hinge" else 1.0
+    config = vr.TrainConfig(
+        batch=18, lr=RATE, reg=REG, loss=loss, margin=margin, optimizer=optimizer, negatives=2, seed=SEED
+    )
+    engine = mf_engine(kind, config)
+    start = {"users": np.linspace(-1, 1, 18).reshape(6, 3), "items": np.linspace(1, -0.5, 21).reshape(7, 3) ** 2}
+    engine.load({name: table.astype(np.float32) for name, table in start.items()})
+    for epoch in range(1, EPOCHS + 1):
+        totals = engine.run_epoch(epoch, lambda share: RATE, lambda totals: None)
+    users, items, mean = reference(start["users"], start["items"], loss, optimizer)
+    np.testing.assert_allclose(engine.values()["users"], users, rtol=2e-4, atol=2e-5)
+    np.testing.assert_allclose(engine.values()["items"], items, rtol=2e-4, atol=2e-5)
+    record = totals.means()
+    assert record["loss"] == pytest.approx(mean, rel=1e-5)
+    assert record["skipped"] == 3
+    log, draw = small_log(), Fixed()(users=small_log().users, positives=small_log().items)
+    one = {"hinge": 1.5}.get(loss, np.log(2))
+    of_rows = draw.weights.sum(1) + (draw.ids >= 0).any(1) * (loss == "cross_entropy")
+    assert totals.start_loss == pytest.approx(one * float(log.weights @ of_rows), rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["bpr", "hinge", "cross_entropy", "softmax"])
+def test_losses_are_means_of_weighted_rows(loss: str) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(1)
+    pos, neg, weights, of_positives = rng.normal(size=5), rng.normal(size=(5, 2)), rng.random((5, 2)), rng.random(5)
+    options = {"margin": 1.5} if loss == "hinge" else {}
+    wanted = reference_loss(loss, *map(torch.tensor, (pos, neg, weights))).numpy() @ of_positives / 5
+    function = getattr(vr.losses, loss)
+    assert float(function(pos, neg, weights, sample_weight=of_positives, **options)) == pytest.approx(wanted)
+    with pytest.raises(vr.SettingError, match="sample_weight is of shape"):
+        function(pos, neg, weights, sample_weight=of_positives[:2])
+
+
+def new_model(name: str) -> vr.models.Recommender:
+    settings = {"IRGAN": {"warm": 1}, "MARank": {"length": 3}}.get(name, {})
+    return getattr(vr, name)(dim=4, **settings)
+
+
+@pytest.mark.parametrize("name", ["MF", "FPMC", "MARank", "CML", "IRGAN"])
+def test_ones_change_no_bit_and_doubled_weights_double_the_loss(name: str) -> None:
+    pytest.importorskip("torch")
+    plain = vr.datasets.synthetic(users=20, items=15, interactions=150, seed=0)
+    users, items = plain.user_ids[plain.users], plain.item_ids[plain.items]
+    fitted = []
+    for weights in (None, np.ones(len(plain)), np.full(len(plain), 2.0)):
+        log = vr.Interactions.from_arrays(users, items, plain.times, weights)
+        options = {"optimizer": "sgd", "reg": 0.0, "lr": 0.001, "batch": 32, "patience": None}
+        fitted.append(new_model(name).fit(log, epochs=2, seed=1, progress=False, threads=1, **options))
+    one, ones, twos = fitted
+    assert np.array_equal(one.item_table, ones.item_table)
+    assert np.array_equal(one.queries(np.arange(20)), ones.queries(np.arange(20)))
+    assert not np.array_equal(one.item_table, twos.item_table)
+    records = [model.history.records[0] for model in fitted]
+    assert records[0]["loss"] == pytest.approx(records[1]["loss"], rel=1e-6)
+    assert records[2]["loss"] == pytest.approx(2 * records[0]["loss"], rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["FPMC", "MARank"])
+def test_rows_of_weight_zero_are_as_if_no_gradient_came_from_them(name: str) -> None:
+    """Under plain SGD without L2, only the users of the weighted rows and their items are updated."""
+    pytest.importorskip("torch")
+    log = small_log()
+    weights = (log.users == 0).astype(np.float32)
+    one = vr.Interactions.from_arrays(log.users, log.items, weights=weights)
+    options = {"optimizer": "sgd", "reg": 0.0, "lr": 1.0, "batch": 18, "patience": None}
+    before = new_model(name).fit(one, epochs=1, seed=1, progress=False, **{**options, "lr": 1e-12})
+    after = new_model(name).fit(one, epochs=1, seed=1, progress=False, **options)
+    key = next(key for key in before.tensors() if "user" in key)
+    changed = np.abs(before.tensors()[key] - after.tensors()[key]).reshape(6, -1).max(1) > 1e-6
+    assert changed.tolist() == [True] + [False] * 5

@@ -14,7 +14,7 @@ from vitalrank.errors import SettingError
 VANISHED = 0.01  # a positive for whose negatives all the loss has a smaller slope, weights aside, no longer teaches
 
 
-def bpr(pos: Any, neg: Any, weights: Any = None) -> Any:
+def bpr(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = None) -> Any:
     """Logistic loss of pairs: mean over positives of ``sum_j w_j * -ln sigma(s_i - s_j)``.
 
     Parameters
@@ -25,6 +25,8 @@ def bpr(pos: Any, neg: Any, weights: Any = None) -> Any:
         Scores of the negatives, ``(B, k)``.
     weights
         Weight of each negative, ``(B, k)``; None stands for ones.
+    sample_weight
+        Weight of each positive, ``(B,)``, by which its whole loss is multiplied; None stands for ones.
 
     References
     ----------
@@ -36,10 +38,10 @@ def bpr(pos: Any, neg: Any, weights: Any = None) -> Any:
     >>> float(bpr(np.zeros(2), np.zeros((2, 1)), np.ones((2, 1)))).__round__(4)
     0.6931
     """
-    return _mean(_softplus(neg - _column(pos, neg, weights)), weights)
+    return _mean(_softplus(neg - _column(pos, neg, weights)), weights, sample_weight)
 
 
-def hinge(pos: Any, neg: Any, weights: Any = None, margin: float = 1.0) -> Any:
+def hinge(pos: Any, neg: Any, weights: Any = None, margin: float = 1.0, *, sample_weight: Any = None) -> Any:
     """Hinge loss of pairs: mean over positives of ``sum_j w_j * max(0, margin - (s_i - s_j))``.
 
     Parameters are those of :func:`bpr`, and ``margin``, the lead a positive must have.
@@ -53,10 +55,10 @@ def hinge(pos: Any, neg: Any, weights: Any = None, margin: float = 1.0) -> Any:
     >>> float(hinge(np.array([2.0]), np.array([[0.5, 1.5]])))
     0.5
     """
-    return _mean((neg - _column(pos, neg, weights) + margin).clip(0.0), weights)
+    return _mean((neg - _column(pos, neg, weights) + margin).clip(0.0), weights, sample_weight)
 
 
-def cross_entropy(pos: Any, neg: Any, weights: Any = None) -> Any:
+def cross_entropy(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = None) -> Any:
     """Cross entropy of points: mean over positives of ``-ln sigma(s_i) - sum_j w_j * ln sigma(-s_j)``.
 
     Parameters are those of :func:`bpr`.
@@ -71,10 +73,11 @@ def cross_entropy(pos: Any, neg: Any, weights: Any = None) -> Any:
     >>> float(cross_entropy(np.zeros(1), np.zeros((1, 1)))).__round__(4)
     1.3863
     """
-    return _softplus(-_column(pos, neg, weights)).mean() + _mean(_softplus(neg), weights)
+    own = _softplus(-_column(pos, neg, weights))
+    return _mean(own, None, sample_weight) + _mean(_softplus(neg), weights, sample_weight)
 
 
-def softmax(pos: Any, neg: Any, weights: Any = None) -> Any:
+def softmax(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = None) -> Any:
     """Softmax over the positive and its negatives: mean of ``-ln(e^s_i / (e^s_i + sum_j w_j e^s_j))``.
 
     With negatives from ``Uniform`` this is the sampled softmax. With ``Popularity(beta=1)`` it is the in-batch softmax
@@ -99,7 +102,7 @@ def softmax(pos: Any, neg: Any, weights: Any = None) -> Any:
     logits = neg - _column(pos, neg, weights)  # (B, k)
     if weights is not None:
         logits = logits + _log(weights)
-    return _log_one_more(logits).mean()
+    return _mean_of_rows(_log_one_more(logits), sample_weight)
 
 
 class Loss(NamedTuple):
@@ -164,9 +167,18 @@ def _column(pos: Any, neg: Any, weights: Any) -> Any:
     return pos.reshape(-1, 1)  # (B, 1)
 
 
-def _mean(values: Any, weights: Any) -> Any:
+def _mean(values: Any, weights: Any, sample_weight: Any) -> Any:
     """Weighted sum over the negatives, mean over the positives."""
-    return (values if weights is None else values * weights).sum(-1).mean()
+    return _mean_of_rows((values if weights is None else values * weights).sum(-1), sample_weight)
+
+
+def _mean_of_rows(rows: Any, sample_weight: Any) -> Any:
+    """Mean over the positives of the loss of each, (B,), times its weight."""
+    if sample_weight is None:
+        return rows.mean()
+    if tuple(np.shape(sample_weight)) != tuple(np.shape(rows)):
+        raise SettingError(f"sample_weight is of shape {tuple(np.shape(sample_weight))}; give {tuple(np.shape(rows))}.")
+    return (rows * sample_weight).mean()
 
 
 def _softplus(x: Any) -> Any:

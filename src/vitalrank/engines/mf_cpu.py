@@ -72,10 +72,11 @@ class CpuEngine(MFEngine, HostEngine):
 
     def _batches(self, permutation: Permutation) -> Iterator[Batch]:
         """The batches of an epoch: loaded one by one where queries must be current, else several at a time."""
-        size, tables = len(self._train), self._tables
+        train, tables = self._train, self._tables
+        size = len(train)
         for first in range(0, size, self._buffers.capacity):
             several = self._buffers.batch(0, min(self._buffers.capacity, size - first))
-            load_batch(permutation, first, self._train.users, self._train.items, tables.users, several)
+            load_batch(permutation, first, train.users, train.items, train.weights, tables.users, several)
             for start in range(0, len(several.users), self._batch):
                 yield self._buffers.batch(start, min(self._batch, len(several.users) - start))
 
@@ -91,7 +92,12 @@ class CpuEngine(MFEngine, HostEngine):
         totals.loss += loss
         totals.vanished += vanished
         totals.tries += int(draw.tries.sum())
-        totals.start_loss += self._loss.at_start(self._config.margin, float(weights.sum()), count - skipped)
+        if batch.weights is None:
+            weight, trained = float(weights.sum()), float(count - skipped)
+        else:
+            weight = float(batch.weights @ weights.sum(1))
+            trained = float(batch.weights @ (ids >= 0).any(1))
+        totals.start_loss += self._loss.at_start(self._config.margin, weight, trained)
         if draw.violated is not None:
             totals.violated = (totals.violated or 0) + int(np.count_nonzero(draw.violated))
 
@@ -116,7 +122,8 @@ class _Buffers:
         self._size = size
         self.capacity = size if eager_queries else min(_PRELOADED * size, len(train))
         users, positives = np.zeros((2, self.capacity), np.int32)
-        self._batch = Batch(users, positives, large_zeros((size, width), np.float32), eager_queries)
+        weights = None if train.weights is None else np.zeros(self.capacity, np.float32)
+        self._batch = Batch(users, positives, large_zeros((size, width), np.float32), eager_queries, weights)
         self.rows = np.arange(size, dtype=np.uint32)  # (B,) row numbers of the random counter
         self._scratch: Scratch | None = None
 
@@ -124,7 +131,10 @@ class _Buffers:
         """A view of ``count`` positives from ``start`` on."""
         whole, end = self._batch, start + count
         return whole._replace(
-            users=whole.users[start:end], positives=whole.positives[start:end], queries=whole.queries[:count]
+            users=whole.users[start:end],
+            positives=whole.positives[start:end],
+            queries=whole.queries[:count],
+            weights=None if whole.weights is None else whole.weights[start:end],
         )
 
     def scratch(self, negatives: int) -> Scratch:

@@ -154,7 +154,8 @@ class GpuEngine(MFEngine):
     def _draw(self, offset: int, size: int, step: int) -> tuple[Batch, Draw]:
         """The batch ``offset`` after the cursor, and its negatives."""
         arrays = self._arrays
-        batch = new_batch(size, self.users.shape[1] if self._sampler.needs_scores else 0, self._device)
+        width = self.users.shape[1] if self._sampler.needs_scores else 0
+        batch = new_batch(size, width, self._device, weighted=arrays.positives.weights is not None)
         load_batch(arrays.permutation, offset, arrays.step_state, arrays.positives, self.users, batch)
         if not isinstance(self._sampler, BoundSampler):
             return batch, self._adapted_draw(batch, step)

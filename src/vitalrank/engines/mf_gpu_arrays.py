@@ -46,6 +46,7 @@ def new_device_arrays(
     slots = OPTIMIZERS[config.optimizer].slots
     host = new_tables(train, dim, bias, 0, config.seed)
     rows = torch.arange(batch, dtype=torch.int32, device=device)
+    weights = None if train.weights is None else torch.tensor(train.weights, device=device)
     return DeviceArrays(
         Tables(
             torch.from_numpy(np.ascontiguousarray(host.users[:, 0])).to(device),
@@ -53,7 +54,7 @@ def new_device_arrays(
             torch.zeros((train.n_users, slots, width), device=device),
             torch.zeros((train.n_items, slots, width), device=device),
         ),
-        Positives(_to_device(train.users, device), _to_device(train.items, device), batch),
+        Positives(_to_device(train.users, device), _to_device(train.items, device), weights, batch),
         new_permutation(torch.device(device)),
         StepState(
             torch.zeros(2, dtype=torch.int64, device=device),
@@ -76,6 +77,7 @@ def bytes_needed(train: Interactions, width: int, config: TrainConfig) -> int:
     slots = OPTIMIZERS[config.optimizer].slots
     per_row = 4 * width * (1 + slots) + 12  # values and optimizer state, owner and multi-hit step
     per_positive = 8 + 13 + 4 + 4  # user and item, statistics, the sampler's sorted row and Bloom filter
+    per_positive += 0 if train.weights is None else 4
     per_user = 8 + 64 + 4  # the sampler's row start, Bloom filter and number of unseen items
     return (train.n_users + train.n_items) * per_row + len(train) * per_positive + train.n_users * per_user
 

@@ -59,6 +59,8 @@ class Network(nn.Module, ABC):
         Whether its modules draw from torch's global generator, as those of other libraries do.
     rng
         Else its own, so that runs in several threads do not share one.
+    sample_weight
+        The weights of the batch's positives (B,), for `auxiliary_loss`; None where the log has none. Set by the engine.
     """
 
     length: int = 0
@@ -69,6 +71,7 @@ class Network(nn.Module, ABC):
     depends_on_threads: bool = True
     uses_global_rng: bool = False
     rng: torch.Generator | None = None
+    sample_weight: Tensor | None = None
 
     @abstractmethod
     def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
@@ -90,7 +93,10 @@ class Network(nn.Module, ABC):
         """How a sampler scores candidates: arguments of its call."""
 
     def loss(self, config: TrainConfig) -> Callable[..., Tensor]:
-        """The loss as a function of the positives' scores (B,), the negatives' (B, k) and the weights (B, k)."""
+        """The loss as a function of the positives' scores (B,), the negatives' (B, k) and the weights (B, k).
+
+        Where the log has weights, ``sample_weight`` (B,) as well.
+        """
         loss = find_loss(config.loss)
         return partial(loss.function, margin=config.margin) if loss.has_margin else loss.function
 

@@ -68,6 +68,7 @@ class TorchEngine(Engine):
         self._batch = config.batch_of(len(train))
         self._batches = EpochBatches(self._rows.numbers, self._batch, self._device)
         self._running = DeviceTotals(self._device)
+        self._log_weights = None if train.weights is None else torch.tensor(train.weights, device=self._device)  # (N,)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._steps_to_warm_up = _WARM_UP_STEPS
         self._counter = self._new_counter() if self._device.type == "cuda" else None
@@ -93,6 +94,7 @@ class TorchEngine(Engine):
                 module.counter = None
         for parameter in self._network.parameters():
             parameter.grad = None
+        self._network.sample_weight = None
 
     @property
     def run_identity(self) -> dict[str, Any]:
@@ -170,12 +172,13 @@ class TorchEngine(Engine):
         reduced = self._config.precision == "bfloat16"
         with torch.autocast(self._device.type, torch.bfloat16, enabled=reduced, cache_enabled=False):
             batch = self._rows.batch(self._network, self._batches.rows(count))
+            self._network.sample_weight = None if self._log_weights is None else self._log_weights[batch.rows]
             inputs = self._network.sampler_inputs(batch.encoded) if self._sampler.needs_scores else {}
             draw = self._draw(batch.users, batch.positives, inputs)
             ids = torch.cat([batch.positives[:, None], draw.ids.clamp(min=0)], 1)  # (P, 1 + k)
             scores = self._network.score(batch.encoded, ids).float()
             auxiliary = self._network.auxiliary_loss()
-        loss = self._loss(scores[:, 0], scores[:, 1:], self._weights(draw, scores[:, 1:])) * len(batch)
+        loss = self._loss_of(scores, self._weights(draw, scores[:, 1:])) * len(batch)
         (loss if auxiliary is None else loss + auxiliary).backward()  # type: ignore[no-untyped-call]
         self._network.after_step(self._optimizer.step(self._batches.step_size(), len(batch), self._network.clip))
         self._count(draw, scores.detach(), loss.detach())
@@ -214,11 +217,17 @@ class TorchEngine(Engine):
         logits = self._sampler.logits(negatives, draw.log_q)
         return torch.softmax(logits.masked_fill(draw.ids < 0, -math.inf), 1)
 
+    def _loss_of(self, scores: Tensor, weights: Tensor) -> Tensor:
+        """The mean loss of a batch, each positive's scaled by its weight where the log has weights."""
+        of_positives = self._network.sample_weight
+        given = {} if of_positives is None else {"sample_weight": of_positives}
+        return self._loss(scores[:, 0], scores[:, 1:], weights, **given)
+
     def _count(self, draw: Any, scores: Tensor, loss: Tensor) -> None:
         equal = torch.zeros_like(scores)  # the scores of the loss at the start
         parts = {
             "loss": loss,
-            "start_loss": self._loss(equal[:, 0], equal[:, 1:], draw.weights) * len(scores),
+            "start_loss": self._loss_of(equal, draw.weights) * len(scores),
             "vanished": (self._max_slope(scores) < VANISHED).sum(),
             "tries": draw.tries.sum(),
         }

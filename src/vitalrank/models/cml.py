@@ -92,9 +92,11 @@ class CMLNetwork(DotNetwork):
             raise SettingError(f"CML trains with loss='hinge' in squared distance, not {config.loss!r}.")
         margin = config.margin
 
-        def in_squared_distance(pos: Tensor, neg: Tensor, weights: Tensor | None = None) -> Tensor:
+        def in_squared_distance(
+            pos: Tensor, neg: Tensor, weights: Tensor | None = None, *, sample_weight: Tensor | None = None
+        ) -> Tensor:
             # |u - v|^2 = |u|^2 - 2 s, so a squared distance differs by twice what the score does.
-            loss: Tensor = 2.0 * hinge(pos, neg, weights, margin=margin / 2.0)
+            loss: Tensor = 2.0 * hinge(pos, neg, weights, margin=margin / 2.0, sample_weight=sample_weight)
             return loss
 
         return in_squared_distance

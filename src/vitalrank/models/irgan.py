@@ -143,6 +143,8 @@ class IRGANNetwork(DotNetwork):
         log_p = torch.log_softmax(_with_one(own) @ self.generator.items.weight.T, 1)  # (B, I)
         with torch.no_grad():
             picks, worth = self._played(log_p)
+            if self.sample_weight is not None:
+                worth *= self.sample_weight[:, None]
         rows = torch.arange(len(picks), device=picks.device)[:, None]
         # Not gather: on a GPU the gradient of that is added up in any order.
         return -(log_p[rows, picks] * worth).sum() / self._draws

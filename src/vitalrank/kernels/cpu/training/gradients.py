@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numba.core.types import NoneType
 from numba.extending import overload
 
 from vitalrank.kernels.compiling import INNER, PICKED, njit
@@ -21,6 +22,26 @@ def loss_grad(config: StepConfig, b: int, ids: Any, weights: Any, score_grads: A
 @overload(loss_grad, jit_options=PICKED)
 def _compiled(config: Any, b: Any, ids: Any, weights: Any, score_grads: Any) -> Any:
     return _LOSS_GRADS[config.instance_class]
+
+
+def scale_row(b: int, weights: Any, loss: float, score_grads: Any) -> float:
+    """Scale the loss of a positive and its derivatives ``score_grads[b]`` by its weight; returns the loss."""
+    return loss if weights is None else float(_scaled(b, weights, loss, score_grads))
+
+
+@overload(scale_row, jit_options=PICKED)
+def _compiled_scale(b: Any, weights: Any, loss: Any, score_grads: Any) -> Any:
+    return _unscaled if isinstance(weights, NoneType) else _scaled
+
+
+def _unscaled(b: Any, weights: Any, loss: Any, score_grads: Any) -> Any:
+    return loss
+
+
+def _scaled(b: Any, weights: Any, loss: Any, score_grads: Any) -> Any:
+    for c in range(score_grads.shape[1]):
+        score_grads[b, c] *= weights[b]
+    return loss * weights[b]
 
 
 @njit(cache=True, error_model="numpy", **INNER)

@@ -24,7 +24,7 @@ from vitalrank.kernels.cpu.training.coalescing import (
     new_coalesced,
     shard_bounds,
 )
-from vitalrank.kernels.cpu.training.gradients import loss_grad
+from vitalrank.kernels.cpu.training.gradients import loss_grad, scale_row
 from vitalrank.kernels.cpu.training.optimizers import update_row
 from vitalrank.kernels.step_config import StepConfig
 from vitalrank.losses import VANISHED
@@ -164,7 +164,7 @@ def _forward_backward(
     for occurrence in range(len(occurrences)):
         b = occurrences[occurrence]
         loss, max_slope = loss_grad(config, b, ids, weights, buffers.score_grads)
-        buffers.losses[b] = loss
+        buffers.losses[b] = scale_row(b, batch.weights, loss, buffers.score_grads)
         buffers.vanished[b] = max_slope < VANISHED
 
 

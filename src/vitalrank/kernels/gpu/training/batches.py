@@ -27,6 +27,7 @@ class Positives(NamedTuple):
 
     users: Tensor  # (N,) int32
     items: Tensor  # (N,) int32
+    weights: Tensor | None  # (N,) float32
     batch_size: int
 
 
@@ -36,23 +37,26 @@ class Batch(NamedTuple):
     users: Tensor  # (B,) int32
     positives: Tensor  # (B,) int32
     queries: Tensor  # (B, d), or (B, 0) for a sampler that scores nothing
+    weights: Tensor  # (B,) float32, or (0,) for a log without weights
 
 
-def new_batch(size: int, width: int, device: torch.device | str) -> Batch:
+def new_batch(size: int, width: int, device: torch.device | str, weighted: bool = False) -> Batch:
     """An empty batch."""
     users, positives = torch.empty((2, size), dtype=torch.int32, device=device)
-    return Batch(users, positives, torch.empty((size, width), device=device))
+    queries, weights = torch.empty((size, width), device=device), torch.empty(size if weighted else 0, device=device)
+    return Batch(users, positives, queries, weights)
 
 
 def load_batch(
     permutation: Permutation, offset: int, step_state: StepState, positives: Positives, table: Tensor, batch: Batch
 ) -> None:
-    """Fill the users, positives and queries of the batch ``offset`` after the cursor, and its step's number."""
+    """Fill the batch ``offset`` after the cursor: users, positives, weights, queries, and the number of its step."""
     size, width = batch.queries.shape
     rows = _LOAD_ROWS if width else _LANES
     _load_batch[(triton.cdiv(size, rows),)](
-        permutation, offset, step_state, positives.users, positives.items, table, batch, size, positives.batch_size,
-        width, R=rows, D=triton.next_power_of_2(width), num_warps=1,
+        permutation, offset, step_state, positives.users, positives.items,
+        batch.weights if positives.weights is None else positives.weights, table, batch, size, positives.batch_size,
+        width, R=rows, D=triton.next_power_of_2(width), WEIGHTED=positives.weights is not None, num_warps=1,
     )  # fmt: skip
 
 
@@ -75,6 +79,7 @@ def _load_batch(
     step_state: tl.tensor,
     log_users: tl.tensor,
     log_items: tl.tensor,
+    log_weights: tl.tensor,
     table: tl.tensor,
     batch: tl.tensor,
     size: tl.tensor,
@@ -82,6 +87,7 @@ def _load_batch(
     width: tl.tensor,
     R: tl.constexpr,
     D: tl.constexpr,
+    WEIGHTED: tl.constexpr,
 ) -> None:
     b = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     inside = b < size
@@ -90,6 +96,8 @@ def _load_batch(
     user = tl.load(log_users + row, mask=inside, other=0)
     tl.store(batch.users + b, user, mask=inside)
     tl.store(batch.positives + b, tl.load(log_items + row, mask=inside, other=0), mask=inside)
+    if WEIGHTED:
+        tl.store(batch.weights + b, tl.load(log_weights + row, mask=inside, other=0.0), mask=inside)
     if D > 0:
         d = tl.arange(0, D)
         tile = inside[:, None] & (d < width)[None, :]

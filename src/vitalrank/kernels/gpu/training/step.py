@@ -14,7 +14,7 @@ from torch import Tensor
 from vitalrank import losses
 from vitalrank.kernels.gpu.training.accumulators import Accumulators, accumulate, is_multi_hit, slot_of
 from vitalrank.kernels.gpu.training.batches import Batch, Positives, StepState, rate_of, step_of
-from vitalrank.kernels.gpu.training.gradients import loss_grad
+from vitalrank.kernels.gpu.training.gradients import CROSS_ENTROPY, loss_grad
 from vitalrank.kernels.gpu.training.multi_hit import elect_owners, update_multi_hit
 from vitalrank.kernels.gpu.training.optimizers import Tables, update_rows
 from vitalrank.kernels.gpu.training.stats import DRAWN, VANISHED, VIOLATED, EpochStats
@@ -52,7 +52,7 @@ def train_step(
         user_acc, item_acc, positives.batch_size, size, many, width, config.frozen, float(config.margin),
         float(config.reg),
         R=rows, K=K, D=D, C=min(D, max(_CELLS // K, 1)), LOSS=config.loss, WEIGHT_GRADIENT=bool(config.weight_gradient),
-        HAS_MARGIN=violated is not None, OPTIMIZER=config.optimizer.code, SLOTS=config.optimizer.slots,
+        HAS_MARGIN=violated is not None, WEIGHTED=positives.weights is not None, OPTIMIZER=config.optimizer.code, SLOTS=config.optimizer.slots,
         num_warps=1 if K <= 16 else 4,
     )  # fmt: skip
     update_multi_hit(config, offset, step_state, ids, batch, tables, user_acc, item_acc)
@@ -107,6 +107,7 @@ def _forward_backward(
     LOSS: tl.constexpr,
     WEIGHT_GRADIENT: tl.constexpr,
     HAS_MARGIN: tl.constexpr,
+    WEIGHTED: tl.constexpr,
     OPTIMIZER: tl.constexpr,
     SLOTS: tl.constexpr,
 ) -> None:
@@ -142,6 +143,15 @@ def _forward_backward(
         )  # (R, K, C)
         scores += tl.sum(rows * query[:, None, :], axis=2)
     loss, own, grad, max_slope = loss_grad(own_score, scores, weight, drawn, margin, LOSS, WEIGHT_GRADIENT)
+    total_weight = tl.sum(weight, axis=1)  # (R,)
+    if WEIGHTED:
+        of_positive = tl.load(batch.weights + b, mask=mask, other=0.0)
+        loss *= of_positive[:, None]
+        own *= of_positive[:, None]
+        grad *= of_positive[:, None]
+        total_weight *= of_positive
+        if LOSS == CROSS_ENTROPY:  # a positive's own term counts 1 in the sums, and weighs so much instead
+            total_weight += tl.where(trained, of_positive - 1.0, 0.0)
     for start in tl.range(0, D, C):
         d = start + tl.arange(0, C)
         row = trained[:, None] & (d < width)[None, :]
@@ -167,7 +177,7 @@ def _forward_backward(
         )  # fmt: skip
     position = (tl.load(step_state.cursor) + offset) * batch_size + b
     tl.store(stats.losses + position, tl.where(trained, tl.sum(loss, axis=1), 0.0), mask=mask)
-    tl.store(stats.weights + position, tl.sum(weight, axis=1), mask=mask)
+    tl.store(stats.weights + position, total_weight, mask=mask)
     tl.store(stats.tries + position, tl.load(tries + b, mask=mask, other=0), mask=mask)
     vanished = trained & (tl.sum(max_slope, axis=1) < SMALL_SLOPE)
     flags = trained.to(tl.int32) * DRAWN + vanished.to(tl.int32) * VANISHED
