@@ -157,21 +157,6 @@ def read_log(path: Path, ctx: typer.Context) -> Any:
     return vr.read(path, **format_of(ctx)).k_core(ctx.params["min_user"], ctx.params["min_item"])
 
 
-def parts_of(log: Any, test: float, valid: float) -> dict[str, Any]:
-    """The split by the names of its parts; a share of 0 leaves that part out.
-
-    Examples
-    --------
-    >>> import vitalrank as vr
-    >>> log = vr.Interactions.from_arrays([1] * 10, range(10))
-    >>> {name: len(part) for name, part in parts_of(log, test=0, valid=0.3).items()}
-    {'train': 7, 'valid': 3}
-    """
-    train, *held_out = log.split_last(test, valid=valid)
-    shares = {"valid": valid, "test": test}
-    return {"train": train, **{name: part for name, part in zip(shares, held_out, strict=True) if shares[name]}}
-
-
 def save_config(ctx: typer.Context, log: Path, values: Mapping[str, Any]) -> None:
     """Write settings to the file of ``--save-config``, if one is asked for; the same settings may stand there."""
     from vitalrank._util.files import write_text

@@ -21,6 +21,7 @@ MODELS = tuple(name for name, entry in registry.MODELS.items() if not entry.need
 BASELINES = tuple(name for name in ("mostpopular", "itemknn", "ease") if name in registry.MODELS)
 LOSSES, OPTIMIZERS = tuple(registry.LOSSES), tuple(registry.OPTIMIZERS)
 DEVICES = ("cpu", "cuda", "auto")
+SPLIT_NAMES = ("last", "loo", "time", "random")
 
 
 def complete(names: tuple[str, ...]) -> Callable[[str], list[str]]:
@@ -86,6 +87,16 @@ Settings = Annotated[
 UserColumn = Annotated[str | None, _reading(metavar="COLUMN", help="User column: its name, or its number from 0.")]
 ItemColumn = Annotated[str | None, _reading(metavar="COLUMN", help="Item column.")]
 TimeColumn = Annotated[str | None, _reading(metavar="COLUMN", help="Time column.")]
+WeightColumn = Annotated[
+    str | None, _reading(metavar="COLUMN", help="Weight column, which scales each row's loss.", show_default="none")
+]
+Repeats = Annotated[
+    str,
+    _reading(
+        help="Repeated pairs: keep the first or the last, sum their weights, or count them.",
+        autocompletion=complete(("first", "last", "sum", "count")),
+    ),
+]
 NoTime = Annotated[bool, _reading("--no-time", help="Ignore timestamps; keep the order of the file.")]
 Separator = Annotated[str | None, _reading(help="Field separator.", show_default="detected")]
 Header = Annotated[bool | None, _reading(help="Whether the first line names the columns.", show_default="detected")]
@@ -95,6 +106,21 @@ OnBad = Annotated[
     str, _reading(help="What to do with a malformed line: raise or skip.", autocompletion=complete(("raise", "skip")))
 ]
 Test = Annotated[float, _reading(help="Share of each user's interactions held out for testing, the latest ones.")]
+Split = Annotated[
+    str,
+    _reading(
+        help=f"What is held out: each user's last rows, the last one (loo), the latest by time, or random rows: "
+        f"{one_of(SPLIT_NAMES)}.",
+        autocompletion=complete(SPLIT_NAMES),
+    ),
+]
+Cutoff = Annotated[
+    str | None,
+    _reading(metavar="TIME", help="With --split time: a number or an ISO date from which on rows are for testing."),
+]
+TestLog = Annotated[
+    Path | None, _reading(metavar="FILE", help="A test log of its own, in the format of LOG, instead of --test.")
+]
 Valid = Annotated[
     float | None,
     _reading(
@@ -143,6 +169,8 @@ FORMAT = {
     "user": (UserColumn, None),
     "item": (ItemColumn, None),
     "time": (TimeColumn, None),
+    "weight": (WeightColumn, None),
+    "repeats": (Repeats, "first"),
     "no_time": (NoTime, False),
     "sep": (Separator, None),
     "header": (Header, None),
@@ -155,6 +183,7 @@ READING = {
     "test": (Test, 0.2),
     "valid": (Valid, None),
 }
+SPLIT = {"split": (Split, "last"), "cutoff": (Cutoff, None), "test_log": (TestLog, None)}
 TRAINING = {
     "epochs": (Epochs, TrainConfig.epochs),
     "lr": (LearningRate, TrainConfig.lr),
@@ -217,7 +246,7 @@ def format_of(ctx: typer.Context) -> dict[str, Any]:
     given = {name: ctx.params[name] for name in FORMAT if name != "no_time" and ctx.params[name] is not None}
     if ctx.params["no_time"] and "time" in given:
         raise SettingError(f"--time {given['time']} and --no-time exclude each other; leave out one.")
-    for name in given.keys() & {"user", "item", "time"}:
+    for name in given.keys() & {"user", "item", "time", "weight"}:
         given[name] = column(given[name])
     return {**given, "time": False} if ctx.params["no_time"] else given
 

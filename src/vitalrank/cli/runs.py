@@ -22,7 +22,7 @@ _RESAMPLES = 1_000_000
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
 
 
-@options.takes(options.READING, options.TRAINING, options.FILES)
+@options.takes(options.READING, options.SPLIT, options.TRAINING, options.FILES)
 def fit(
     ctx: typer.Context,
     log: options.Log,
@@ -51,21 +51,22 @@ def fit(
 ) -> None:
     """Train a model on LOG and keep it in a folder.
 
-    Each user's last 20 % is held out, and the folder remembers it, so that
+    Each user's last 20 % is held out, or what --split, --cutoff or --test-log say, and the folder remembers it, so that
     [bold]evaluate[/] is honest without more arguments; --test 0 trains on everything.
 
     [bold]vitalrank fit log.tsv --out runs/a --sampler vins --set beta=0.25[/]
     """
     from vitalrank._util.locks import only_writer
-    from vitalrank.cli.choices import parts_of, print_json, read_log, save_config
+    from vitalrank.cli.choices import print_json, read_log, save_config
+    from vitalrank.cli.splits import split_log
 
     request = _fit(ctx, model, sampler, typed_and_filed(ctx, "settings"))
     if request.sampler is None:
         _refuse_existing(out)
     save_config(ctx, log, request.config_file(in_force(ctx)))
     whole = read_log(log, ctx)
-    parts = parts_of(whole, ctx.params["test"], ctx.params["valid"])
-    train = parts.pop("train")
+    found = split_log(whole, ctx)
+    train, parts = found.train, found.held_out
     first = _picked(out, parts, resume) if refit else out
     made = request.model
     made.held_out = parts
@@ -89,10 +90,11 @@ def fit(
             made = _refit(made, whole, request.sampler, out, kept)
     if ctx.params["json"]:
         held_out = len(made.held_out.get("test", ()))
-        print_json({"run": str(out), "model": repr(made), "trained_on": len(made.train), "held_out": held_out})
+        facts = {"run": str(out), "model": repr(made), "trained_on": len(made.train), "held_out": held_out}
+        print_json({**facts, "notes": found.notes})
         return
     typer.echo(printable(f"{made!r} trained on {made.train}; saved in {out}."))
-    for line in _summary(made, out):
+    for line in (*found.notes, *_summary(made, out)):
         typer.echo(printable(line))
 
 

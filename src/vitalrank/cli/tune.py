@@ -25,7 +25,7 @@ _EARLIER = {"best.toml": "# ", "trials.csv": "number,state,value,"}  # how the o
 _search = partial(typer.Option, rich_help_panel="The search")
 
 
-@options.takes(options.READING, options.TRAINING, options.FILES)
+@options.takes(options.READING, options.SPLIT, options.TRAINING, options.FILES)
 def tune(
     ctx: typer.Context,
     log: options.Log,
@@ -75,7 +75,8 @@ def tune(
     [bold]vitalrank fit log.tsv --out runs/a --config runs/t/best.toml[/]
     """
     from vitalrank._util.outputs import adopt, check_outputs, write_recorded
-    from vitalrank.cli.choices import fit_file, parts_of, read_log, save_config
+    from vitalrank.cli.choices import fit_file, read_log, save_config
+    from vitalrank.cli.splits import split_log
     from vitalrank.errors import SettingError
     from vitalrank.tuning import tune as search
 
@@ -87,18 +88,19 @@ def tune(
     make, law = _parts(ctx, model, sampler, fixed)
     searched = _space(ctx, make, law, fixed)
     save_config(ctx, log, _own_file(ctx, fixed, searched))
-    parts = parts_of(read_log(log, ctx), ctx.params["test"], ctx.params["valid"])
-    if "valid" not in parts:
+    parts = split_log(read_log(log, ctx), ctx)
+    if "valid" not in parts.held_out:
         raise SettingError("tune measures by valid; give a --valid share above 0.")
     config = TrainConfig(**options.training_of(ctx))
     with _follower(trials, quiet=ctx.params["json"]) as follow:
         tuned = search(
-            parts["train"], parts["valid"], make, law, space=searched, trials=trials, seed=seed, config=config,
+            parts.train, parts.held_out["valid"], make, law, space=searched, trials=trials, seed=seed, config=config,
             fixed=options.training_of(ctx, given=True), storage=storage or out / "study.db", study=study,
             workers=workers, pruner=pruner, method=method, finalists=finalists, runoff_seeds=runoff_seeds,
             callback=follow,
         )  # fmt: skip
-    reading = {key: value for key, value in in_force(ctx).items() if key.replace("-", "_") in options.READING}
+    own = {**options.READING, **options.SPLIT}
+    reading = {key: value for key, value in in_force(ctx).items() if key.replace("-", "_") in own}
     best = fit_file(reading, model, tuned.make_model(), tuned.make_sampler(), vars(tuned.config))
     comments = [_sentence(tuned), f"vitalrank fit {log} --config {out / 'best.toml'} --out FOLDER"]
     text = to_toml(best, comments)

@@ -1,0 +1,91 @@
+"""What the command line holds out: by each user's last rows, by time, at random, or a test log of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from vitalrank.cli.options import SPLIT_NAMES, format_of, is_typed
+from vitalrank.errors import SettingError
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a log, and what a reader of the results should know of them."""
+
+    train: Any
+    held_out: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def _loo(log: Any, test: float, valid: float) -> Any:
+    return log.split_last(count=1, valid=int(valid > 0))
+
+
+SPLITS: dict[str, Callable[[Any, float, float], Any]] = {
+    "last": lambda log, test, valid: log.split_last(test, valid=valid),
+    "loo": _loo,
+    "time": lambda log, test, valid: log.split_time(share=test, valid=valid),
+    "random": lambda log, test, valid: log.split_random(test, valid=valid),
+}
+assert tuple(SPLITS) == SPLIT_NAMES
+
+
+def parts_of(log: Any, test: float, valid: float, split: str = "last", cutoff: str | None = None) -> Parts:
+    """The split by the names of its parts; a share of 0 leaves that part out.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([1] * 10, range(10))
+    >>> parts = parts_of(log, test=0, valid=0.3)
+    >>> len(parts.train), {name: len(part) for name, part in parts.held_out.items()}
+    (7, {'valid': 3})
+    """
+    if split not in SPLITS:
+        raise SettingError(f"--split {split}: choose one of {', '.join(SPLITS)}.")
+    if cutoff is not None:
+        train, *held_out = log.split_time(cutoff, valid=valid)
+    else:
+        train, *held_out = SPLITS[split](log, test, valid)
+    parts = {name: part for name, part in zip(("valid", "test"), held_out, strict=True) if len(part)}
+    notes = [f"{name}: {unseen}." for name, part in parts.items() if (unseen := train.unseen_in(part)).rows]
+    return Parts(train, parts, notes)
+
+
+def split_log(log: Any, ctx: typer.Context) -> Parts:
+    """The parts of a log that was read, by the options of a command."""
+    given = ctx.params
+    test, valid, split, cutoff = (given[name] for name in ("test", "valid", "split", "cutoff"))
+    _check(ctx, split, cutoff)
+    if given["test_log"] is None:
+        return parts_of(log, test, valid, split, cutoff)
+    if cutoff is not None or is_typed(ctx, "test"):
+        raise SettingError("--test-log gives the test part; leave out --test and --cutoff.")
+    return _with_test_log(parts_of(log, 0.0, valid, "last" if split == "loo" else split), given["test_log"], ctx)
+
+
+def _check(ctx: typer.Context, split: str, cutoff: str | None) -> None:
+    """Refuse options that say two different things."""
+    if cutoff is not None and split != "time":
+        raise SettingError("--cutoff is for --split time; say that too.")
+    if is_typed(ctx, "test") and (cutoff is not None or split == "loo"):
+        other = "--cutoff" if cutoff is not None else "--split loo"
+        raise SettingError(f"{other} says what is held out for testing; leave out --test.")
+
+
+def _with_test_log(parts: Parts, path: Path, ctx: typer.Context) -> Parts:
+    import vitalrank as vr
+
+    given = vr.read(path, **format_of(ctx))
+    test = vr.split_like(parts.train, given)
+    lost = len(given) - len(test)
+    note = (
+        f"test: {lost:,} of {len(given):,} rows of {path} are left out, whose user or item {ctx.params['log']} lacks."
+    )
+    notes = [*parts.notes, *([note] if lost else [])]
+    return Parts(parts.train, {**parts.held_out, "test": test}, notes)

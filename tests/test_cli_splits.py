@@ -1,0 +1,73 @@
+"""What ``fit`` holds out, and the weights it trains with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import vitalrank as vr
+from commands import complaint, told
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    made = vr.datasets.synthetic(users=20, items=20, interactions=180, seed=0)
+    rows = zip(made.user_ids[made.users], made.item_ids[made.items], strict=True)
+    lines = [f"{user},{item},{n * 7919 % 1000},{1 + n % 5}" for n, (user, item) in enumerate(rows)]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["user,item,time,stars", *lines]) + "\n")
+    return path
+
+
+def fitted(capsys: pytest.CaptureFixture[str], log: Path, *options: str) -> tuple[vr.models.Recommender, dict]:
+    out = log.parent / "run"
+    facts = told(capsys, "fit", log, "--out", out, "--model", "mostpopular", *options)
+    return vr.load(out), facts
+
+
+def test_the_run_remembers_a_split_by_time(capsys: pytest.CaptureFixture[str], log: Path) -> None:
+    model, _ = fitted(capsys, log, "--split", "time", "--cutoff", "700")
+    assert model.train.times.max() < 700 <= model.held_out["test"].times.min()
+    assert model.train.times.max() < model.held_out["valid"].times.min()
+    assert told(capsys, "evaluate", log.parent / "run")["recall@10"] > 0
+
+
+@pytest.mark.parametrize("split", ["loo", "random", "last"])
+def test_other_splits_go_by_the_library(capsys: pytest.CaptureFixture[str], log: Path, split: str) -> None:
+    model, facts = fitted(capsys, log, "--split", split, "--weight", "stars")
+    whole = vr.read(log, weight="stars")
+    wanted = {"loo": whole.split_last(count=1), "random": whole.split_random(0.2), "last": whole.split_last(0.2)}[split]
+    assert facts["held_out"] == len(wanted[1])
+    assert model.held_out["test"].fingerprint == wanted[1].fingerprint
+    assert model.train.weights is not None
+
+
+def test_a_test_log_of_ones_own(capsys: pytest.CaptureFixture[str], log: Path) -> None:
+    own = log.parent / "test.csv"
+    user, item = vr.read(log).user_ids[0], vr.read(log).item_ids[0]
+    own.write_text(f"user,item,time,stars\n{user},{item},5000,1\n{user},77777,5000,1\n")
+    model, facts = fitted(capsys, log, "--test-log", str(own))
+    assert len(model.held_out["test"]) == 1
+    assert facts["notes"] == [f"test: 1 of 2 rows of {own} are left out, whose user or item {log} lacks."]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--cutoff", "3"), "--split time"),
+        (("--split", "time", "--cutoff", "5000"), "after the last row"),
+        (("--split", "time", "--cutoff", "500", "--test", "0.3"), "leave out --test"),
+        (("--split", "loo", "--test", "0.3"), "leave out --test"),
+        (("--split", "first"), "choose one of last, loo, time, random"),
+        (("--test-log", "test.csv", "--test", "0.3"), "leave out --test"),
+        (("--repeats", "all"), "choose one of first, last, sum, count"),
+        (("--weight", "price"), "no column 'price'"),
+        (("--split", "time", "--no-time"), "needs times"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(
+    capsys: pytest.CaptureFixture[str], log: Path, options: tuple[str, ...], message: str
+) -> None:
+    assert message in complaint(capsys, "fit", log, "--out", log.parent / "run", "--model", "mostpopular", *options)
+    assert not (log.parent / "run").exists()
