@@ -52,7 +52,8 @@ def train_step(
         user_acc, item_acc, positives.batch_size, size, many, width, config.frozen, float(config.margin),
         float(config.reg),
         R=rows, K=K, D=D, C=min(D, max(_CELLS // K, 1)), LOSS=config.loss, WEIGHT_GRADIENT=bool(config.weight_gradient),
-        HAS_MARGIN=violated is not None, WEIGHTED=positives.weights is not None, OPTIMIZER=config.optimizer.code, SLOTS=config.optimizer.slots,
+        HAS_MARGIN=violated is not None, WEIGHTED=positives.weights is not None,
+        OPTIMIZER=config.optimizer.code, SLOTS=config.optimizer.slots,
         num_warps=1 if K <= 16 else 4,
     )  # fmt: skip
     update_multi_hit(config, offset, step_state, ids, batch, tables, user_acc, item_acc)
