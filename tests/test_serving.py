@@ -8,8 +8,7 @@ import pytest
 
 import vitalrank as vr
 from fixed_vectors import FixedVectors
-from vitalrank.serving import exporting
-from vitalrank.serving.recommending import solve_query
+from vitalrank.serving import exporting, solve_query
 
 USERS = ["ann", "ann", "ann", "bob", "bob", "cid", "cid", "cid", "cid", "dot"]
 ITEMS = [10, 20, 30, 10, 40, 10, 20, 30, 40, 40]
@@ -219,5 +218,3 @@ def test_what_a_model_cannot_do_is_one_sentence(tmp_path):
     model = vr.ItemKNN().fit(log)
     with pytest.raises(vr.SettingError, match=r"ItemKNN is no dot product and has no vectors to export; train vr\.MF"):
         model.export(tmp_path / "vectors")
-    with pytest.raises(vr.SettingError, match="similar_items takes one item id, not 2"):
-        model.similar_items(["x", "y"])

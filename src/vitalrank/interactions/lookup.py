@@ -40,6 +40,16 @@ class IdIndex:
             )
         return positions
 
+    def positions_or_minus_one(self, wanted: ArrayLike) -> NDArray[np.int64]:
+        """As `positions_of`, with -1 for an id that is not there; one of another type is still an error.
+
+        Examples
+        --------
+        >>> IdIndex(np.array([7, 9, 8]), "item").positions_or_minus_one([8, 70])
+        array([ 2, -1])
+        """
+        return self.find(self._checked(wanted))
+
     def find(self, values: Ids) -> NDArray[np.int64]:
         """Where each id, of the type of these ids, lies among them; -1 where it does not."""
         if not len(self._ids):

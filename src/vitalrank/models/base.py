@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,17 +97,36 @@ class Recommender(Scorer):
         unknown: str = "error",
         threads: int | None = None,
         device: str | None = None,
+        **filters: Unpack[serving.FilterOptions],
     ) -> tuple[Array, Array]:
-        """The best unseen items of each user: see :func:`vitalrank.serving.recommending.recommend`."""
-        return serving.recommend(self, users, n, exclude=exclude, unknown=unknown, threads=threads, device=device)
+        """The best unseen items of each user: see :func:`vitalrank.serving.recommend`."""
+        return serving.recommend(
+            self, users, n, exclude=exclude, unknown=unknown, threads=threads, device=device, **filters
+        )
 
-    def similar_items(self, item: Any, n: int = 10) -> tuple[Array, Array]:
-        """The items most like one item: see :func:`vitalrank.serving.recommending.similar_items`."""
-        return serving.similar_items(self, item, n)
+    def similar_items(self, item: Any, n: int = 10, **filters: Unpack[serving.FilterOptions]) -> tuple[Array, Array]:
+        """The items most like an item, or each of several: see :func:`vitalrank.serving.similar_items`."""
+        return serving.similar_items(self, item, n, **filters)
 
-    def fold_in(self, history: Sequence[Any], n: int = 10) -> tuple[Array, Array]:
-        """The best items for someone outside the log: see :func:`vitalrank.serving.recommending.fold_in`."""
-        return serving.fold_in(self, history, n)
+    def fold_in(
+        self,
+        history: Sequence[Any],
+        n: int = 10,
+        *,
+        unknown: str = "error",
+        threads: int | None = None,
+        **filters: Unpack[serving.FilterOptions],
+    ) -> tuple[Array, Array]:
+        """The best items for people outside the log: see :func:`vitalrank.serving.fold_in`."""
+        return serving.fold_in(self, history, n, unknown=unknown, threads=threads, **filters)
+
+    def explain(self, user: Any, item: Any) -> serving.Explanation:
+        """Which of the user's items speak for an item: see :func:`vitalrank.serving.explain`."""
+        return serving.explain(self, user, item)
+
+    def contributions(self, items: Array, item: int) -> NDArray[np.float64]:
+        """Nothing comes from single items unless a subclass says so."""
+        return np.zeros(len(items))
 
     def export(self, path: str | os.PathLike[str], format: str = "numpy") -> None:
         """Write the vectors for an inner-product index: see :func:`vitalrank.serving.exporting.export`."""
@@ -215,14 +234,23 @@ class DotRecommender(Recommender, DotScorer):
         return scores
 
     def query_of(self, items: Array) -> NDArray[np.float32]:
-        """The query vector of someone who touched ``items``: see :func:`vitalrank.serving.recommending.solve_query`."""
+        """The query vector of someone who touched ``items``: see :func:`vitalrank.serving.solve_query`."""
         return serving.solve_query(self.item_table, items, constant_columns=self.constant_columns)
+
+    def contributions(self, items: Array, item: int) -> NDArray[np.float64]:
+        """The terms of a query solved from ``items`` as by :func:`vitalrank.serving.solve_query`, times the item."""
+        table = self.item_table
+        query = serving.solve_query(table, items, constant_columns=self.constant_columns)
+        offset = table[:, self._free :].sum(axis=1)
+        shares = serving.query_shares(table[:, : self._free], items, query[: self._free], offset)
+        parts: NDArray[np.float64] = shares @ table[item, : self._free].astype(np.float64)
+        return parts
 
     def similarities(self, item: int) -> NDArray[np.float32]:
         return serving.cosines(self.item_table[:, : self._free], self.item_table[item, : self._free])
 
     def similar_users(self, user: Any, n: int = 10) -> tuple[Array, Array]:
-        """The users most like one user: see :func:`vitalrank.serving.recommending.similar_users`."""
+        """The users most like one user: see :func:`vitalrank.serving.similar_users`."""
         return serving.similar_users(self, user, n)
 
     def user_similarities(self, user: int) -> NDArray[np.float32]:

@@ -51,6 +51,10 @@ class ItemWeightModel(Recommender):
         column: NDArray[np.float32] = _dense(self.weights[:, [item]])[:, 0]
         return column
 
+    def contributions(self, items: Array, item: int) -> NDArray[np.float64]:
+        """The weights that predict ``item``: the score is their sum."""
+        return self.similarities(item)[items].astype(np.float64)
+
     def tensors(self) -> dict[str, Array]:
         weights = self.weights
         if isinstance(weights, np.ndarray):

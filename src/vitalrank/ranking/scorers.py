@@ -41,6 +41,10 @@ class Scorer(ABC):
     def similarities(self, item: int) -> NDArray[np.float32]:
         """Similarity of each item to ``item``, as ``(I,)``."""
 
+    @abstractmethod
+    def contributions(self, items: Array, item: int) -> NDArray[np.float64]:
+        """What each of the distinct ``items`` someone touched adds to their score of ``item``, as ``(len(items),)``."""
+
 
 class DotScorer(Scorer):
     """A model whose score is one dot product: ``score(u, i) = query(u) . item(i)``."""
@@ -52,6 +56,10 @@ class DotScorer(Scorer):
     @abstractmethod
     def queries(self, users: Array) -> NDArray[np.float32]:
         """The query vector of each user, as float32 ``(B, d)``."""
+
+    @abstractmethod
+    def query_of(self, items: Array) -> NDArray[np.float32]:
+        """The query vector of someone who touched ``items`` and is not in the log, as ``(d,)``."""
 
     @property
     @abstractmethod

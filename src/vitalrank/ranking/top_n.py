@@ -10,16 +10,12 @@ from numpy.typing import NDArray
 
 from vitalrank._util.devices import resolve
 from vitalrank._util.threads import limited
-from vitalrank.errors import SettingError, TrainingError
+from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, check_same_ids
-from vitalrank.kernels.cpu.ranking import top_n as kernels
+from vitalrank.ranking.rankers import LeftOut, Top, ranker_of
 from vitalrank.ranking.scorers import DotScorer, Scorer
 
 Array = NDArray[Any]
-Top = tuple[NDArray[np.int64], NDArray[np.float32]]
-
-_USERS = 4096  # users per block of a dot-product model
-_CELLS = 4_000_000  # scores held at a time for any other model
 
 
 def top_items(
@@ -64,7 +60,7 @@ def top_blocks(
 
     ``device`` is where to rank; None is where the model's vectors lie.
     """
-    seen_indptr, seen = _seen(model.train, exclude)
+    seen_indptr, seen = seen_items(model.train, exclude)
     users = np.asarray(users, np.int64)
     best, size = _ranker(model, device, seen_indptr, seen)
     for start in range(0, len(users), size):
@@ -72,18 +68,23 @@ def top_blocks(
         items = np.full((rows.stop - start, n), -1, np.int64)
         scores = np.full((rows.stop - start, n), -np.inf, np.float32)
         with limited(threads):
-            best(users[rows], seen_indptr, seen, scores, items)
+            best(users[rows], scores, items)
         yield rows, items, scores
 
 
 def _ranker(model: Scorer, device: str | None, seen_indptr: Array, seen: Array) -> tuple[Any, int]:
     """What ranks a block of users, and how many make a block."""
     where = model.device if device is None else resolve(device)
-    if not (isinstance(model, DotScorer) and model.has_vectors):
-        if where != "cpu":
+    if where != "cpu":
+        if not (isinstance(model, DotScorer) and model.has_vectors):
             raise SettingError(f"{type(model).__name__} is no dot product and ranks on the CPU; leave out device.")
-        return _tile_ranker(model), max(1, _CELLS // max(1, model.train.n_items))
-    return (_dot_ranker(model), _USERS) if where == "cpu" else _device_ranker(model, where, seen_indptr, seen)
+        return _device_ranker(model, where, seen_indptr, seen)
+    ranker = ranker_of(model)
+
+    def best(users: Array, scores: Array, items: Array) -> None:
+        ranker.fill(ranker.user_rows(users), LeftOut(users, seen_indptr, seen), scores, items)
+
+    return best, ranker.block
 
 
 def _device_ranker(model: DotScorer, device: str, seen_indptr: Array, seen: Array) -> tuple[Any, int]:
@@ -91,48 +92,18 @@ def _device_ranker(model: DotScorer, device: str, seen_indptr: Array, seen: Arra
 
     ranker = DeviceRanker(model, seen_indptr, seen, device)
 
-    def best(users: Array, seen_indptr: Array, seen: Array, scores: Array, items: Array) -> None:
+    def best(users: Array, scores: Array, items: Array) -> None:
         n = min(scores.shape[1], model.train.n_items)
         items[:, :n], scores[:, :n] = ranker.best(users, n)
 
     return best, ranker.block
 
 
-def _dot_ranker(model: DotScorer) -> Any:
-    table = model.item_table
-    _check_finite(table, f"the item table of {type(model).__name__}")
-    panels = kernels.pack(table)
-    n_items, dim = table.shape
-
-    def best(users: Array, seen_indptr: Array, seen: Array, scores: Array, items: Array) -> None:
-        shape = kernels.rounded_up(len(users), kernels.ROWS), kernels.rounded_up(dim, kernels.STEP)
-        queries = np.zeros(shape, np.float32)
-        queries[: len(users), :dim] = model.queries(users)
-        _check_finite(queries, f"the user vectors of {type(model).__name__}")
-        kernels.top_by_dot(queries, panels, n_items, users, seen_indptr, seen, scores, items)
-
-    return best
-
-
-def _tile_ranker(model: Scorer) -> Any:
-    def best(users: Array, seen_indptr: Array, seen: Array, scores: Array, items: Array) -> None:
-        tile = np.array(model.scores(users, 0, model.train.n_items), np.float32, order="C")  # a copy to strike out in
-        if np.isnan(tile).any():
-            raise TrainingError(f"{type(model).__name__} gives scores that are not numbers; fit it again.")
-        kernels.top_of_tile(tile, users, seen_indptr, seen, scores, items)
-
-    return best
-
-
-def _seen(train: Interactions, exclude: Sequence[Interactions]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def seen_items(train: Interactions, exclude: Sequence[Interactions]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """What each user touched in any of the logs, sorted: bounds of the users, and items."""
     total = train.csr
     for log in exclude:
         check_same_ids(train, log, "exclude")
         total = total + log.csr
     total.sort_indices()
     return total.indptr.astype(np.int64), total.indices.astype(np.int32, copy=False)
-
-
-def _check_finite(values: Array, name: str) -> None:
-    if not np.isfinite(values).all():
-        raise TrainingError(f"{name} holds values that are not finite; fit it again with a smaller learning rate.")

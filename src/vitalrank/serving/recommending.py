@@ -1,25 +1,28 @@
-"""What a service asks of a fitted model, in original ids: recommend, similar items and users, fold in, export."""
+"""What a service asks of a fitted model, in original ids: recommend, similar items and users, fold in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import is_count
-from vitalrank.errors import SettingError, UnknownIdError
+from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, logs_of
+from vitalrank.kernels.cpu.ranking.top_n import top_of_tile
+from vitalrank.ranking.rankers import LeftOut, Ranker, ranker_of
 from vitalrank.ranking.scorers import DotScorer, Scorer
-from vitalrank.ranking.top_n import top_items
-from vitalrank.serving.exporting import export
-
-__all__ = ["cosines", "export", "fold_in", "recommend", "similar_items", "similar_users", "solve_query"]
+from vitalrank.ranking.top_n import seen_items, top_items
+from vitalrank.serving.filters import FilterOptions, Filters
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
-_UNKNOWN = ("error", "popular")
+Top = tuple[NDArray[np.int64], Floats]
+logger = logging.getLogger(__name__)
+_CELLS = 16_000_000  # entries of block lists held at a time
 
 
 def recommend(
@@ -31,6 +34,7 @@ def recommend(
     unknown: str = "error",
     threads: int | None = None,
     device: str | None = None,
+    **filters: Unpack[FilterOptions],
 ) -> tuple[Array, Floats]:
     """The ``n`` best items of each user among those not in the training log, best first.
 
@@ -50,43 +54,141 @@ def recommend(
     threads
         Threads to use; all by default. The result does not depend on it.
     device
-        Where to rank: ``"cpu"``, ``"cuda"`` or ``"auto"``; by default where the model's vectors lie.
+        Where to rank: ``"cpu"``, ``"cuda"`` or ``"auto"``; by default where the model's vectors lie. Filters
+        rank on the CPU.
+    filters
+        ``items=``, ``exclude_items=``, ``seen=``, ``per_user_exclude=``, ``exclude_negatives=``, ``within=`` and
+        ``table=``: see :class:`vitalrank.serving.filters.FilterOptions`.
 
     Returns
     -------
     ids, scores
-        Each ``(len(users), n)``, or ``(n,)`` for one id. A user with fewer than ``n`` unseen items has the row
+        Each ``(len(users), n)``, or ``(n,)`` for one id. A user with fewer than ``n`` items left has the row
         filled up with score -inf and id None (strings) or -1 (integers).
 
     Examples
     --------
     >>> import vitalrank as vr
     >>> log = vr.Interactions.from_arrays(["a", "a", "b", "c"], ["x", "y", "x", "z"])
-    >>> ids, scores = recommend(vr.MostPopular().fit(log), ["b", "c"], n=2)
+    >>> model = vr.MostPopular().fit(log)
+    >>> ids, scores = recommend(model, ["b", "c"], n=2)
     >>> ids.tolist(), scores.tolist()
     ([['y', 'z'], ['x', 'y']], [[1.0, 1.0], [2.0, 1.0]])
+    >>> recommend(model, ["b", "c"], n=1, exclude_items=["y"])[0].tolist()
+    [['z'], ['x']]
     """
-    if unknown not in _UNKNOWN:
-        raise SettingError(f"unknown={unknown!r}: choose one of {', '.join(_UNKNOWN)}.")
+    _check_unknown(unknown, "popular")
     asked, single = _batch(users)
     log = model.train
     n = min(_count(n), log.n_items)
-    index = log.user_index(asked) if unknown == "error" else _index_or_minus_one(log, asked)  # (B,)
+    chosen = Filters.of(log, asked, filters)
+    index = log.user_index(asked) if unknown == "error" else log.user_lookup.positions_or_minus_one(asked)  # (B,)
     known = index >= 0
     items, scores = np.empty((len(asked), n), np.int64), np.empty((len(asked), n), np.float32)
-    items[known], scores[known] = top_items(
-        model, index[known], n, exclude=logs_of(exclude), threads=threads, device=device
-    )
+    if chosen.is_plain:
+        items[known], scores[known] = top_items(
+            model, index[known], n, exclude=logs_of(exclude), threads=threads, device=device
+        )
+    else:
+        _check_on_cpu(device)
+        bounds, seen = seen_items(log, logs_of(exclude))
+        ranker = ranker_of(model, chosen.allowed)
+
+        def left_out(row: int) -> Array:
+            user = index[row]
+            own = log.sorted_items[log.indptr[user] : log.indptr[user + 1]]
+            return chosen.row(row, user, own, seen[bounds[user] : bounds[user + 1]])
+
+        where = np.flatnonzero(known)
+        items[where], scores[where] = _ranked(
+            ranker, where, lambda rows: ranker.user_rows(index[rows]), left_out, n, threads
+        )
     if not known.all():
-        items[~known], scores[~known] = best(log.item_degree.astype(np.float32), n)
+        where = np.flatnonzero(~known)
+        items[where], scores[where] = _popular(log, where, chosen, n)
     ids = _original(log, items)
     return (ids[0], scores[0]) if single else (ids, scores)
 
 
-def similar_items(model: Scorer, item: Any, n: int = 10) -> tuple[Array, Floats]:
+def fold_in(
+    model: Scorer,
+    history: Sequence[Any],
+    n: int = 10,
+    *,
+    unknown: str = "error",
+    threads: int | None = None,
+    **filters: Unpack[FilterOptions],
+) -> tuple[Array, Floats]:
+    """The ``n`` best items for people who are not in the log, from the items they touched; those are left out.
+
+    Dot-product models look for a query vector on the fixed item table (:func:`solve_query`); ItemKNN and EASE add the
+    weights of the history directly.
+
+    Parameters
+    ----------
+    history
+        The item ids of one person, oldest first; or a list of such lists, for many.
+    unknown
+        What items outside the log do: ``"error"`` (UnknownIdError) or ``"skip"``, which leaves them out and counts them
+        in a warning of the program's log. Someone without a known item gets the most popular ones.
+    filters
+        As of :func:`recommend`; ``seen=True`` may return items of the history.
+
+    Returns
+    -------
+    ids, scores
+        ``(n,)``, or less where no more are left, for one history; ``(B, n)``, filled up as by :func:`recommend`, for
+        many.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([1, 1, 2, 2, 3, 3], ["x", "y", "x", "y", "y", "z"])
+    >>> model = vr.ItemKNN().fit(log)
+    >>> fold_in(model, ["x"], n=1)[0].tolist()
+    ['y']
+    >>> fold_in(model, [["x"], ["z", "new"]], n=1, unknown="skip")[0].tolist()
+    [['y'], ['y']]
+    """
+    _check_unknown(unknown, "skip")
+    histories, single = _histories(history)
+    log = model.train
+    n = min(_count(n), log.n_items)
+    chosen = Filters.of(log, [tuple(one) for one in histories], filters)
+    touched = [_known_part(log, one, unknown) for one in histories]
+    missing = sum(len(one) - len(found) for one, found in zip(histories, touched, strict=True))
+    if missing:
+        logger.warning("%d of %d items of the histories are not in the log and were left out",
+                       missing, sum(map(len, histories)))  # fmt: skip
+    is_known = np.array([len(found) > 0 for found in touched], bool)
+    items, scores = np.empty((len(touched), n), np.int64), np.empty((len(touched), n), np.float32)
+    where, rest = np.flatnonzero(is_known), np.flatnonzero(~is_known)
+    ranker = ranker_of(model, chosen.allowed)
+
+    def rows_of(rows: Array) -> Floats:
+        return ranker.history_rows([touched[row] for row in rows])
+
+    items[where], scores[where] = _ranked(
+        ranker, where, rows_of, lambda row: chosen.row(row, -1, touched[row]), n, threads
+    )
+    items[rest], scores[rest] = _popular(log, rest, chosen, n)
+    if not single:
+        return _original(log, items), scores
+    left = items[0] >= 0
+    return _original(log, items[0][left]), scores[0][left]
+
+
+def similar_items(model: Scorer, item: Any, n: int = 10, **filters: Unpack[FilterOptions]) -> tuple[Array, Floats]:
     """The ``n`` items most like ``item`` by the model's own measure, without ``item`` itself.
 
-    Dot-product models compare the item vectors by cosine, ItemKNN by its similarities.
+    Dot-product models compare the item vectors by cosine, ItemKNN and EASE by their weights.
+
+    Parameters
+    ----------
+    item
+        One original item id, or a sequence of them, which gives rows filled up as by :func:`recommend`.
+    filters
+        As of :func:`recommend`; ``within="genre"`` keeps to the item's own.
 
     Examples
     --------
@@ -94,89 +196,34 @@ def similar_items(model: Scorer, item: Any, n: int = 10) -> tuple[Array, Floats]
     >>> log = vr.Interactions.from_arrays([1, 1, 2, 2, 3, 3], ["x", "y", "x", "y", "y", "z"])
     >>> similar_items(vr.ItemKNN().fit(log), "x", n=1)[0].tolist()
     ['y']
+    >>> similar_items(vr.ItemKNN().fit(log), ["x", "z"], n=1)[0].tolist()
+    [['y'], ['y']]
     """
-    index = int(model.train.item_index([_one("item", item)])[0])
-    items, scores = best(model.similarities(index), _count(n), leave_out=np.array([index]))
-    return _original(model.train, items), scores
+    asked, single = _batch(item)
+    log = model.train
+    n = min(_count(n), log.n_items)
+    chosen = Filters.of(log, asked, filters)
+    index = log.item_index(asked) if len(asked) else np.empty(0, np.int64)
+    items, scores = np.full((len(asked), n), -1, np.int64), np.full((len(asked), n), -np.inf, np.float32)
+    for row, one in enumerate(index):
+        out = np.union1d(chosen.row(row, -1, np.array([one])), [one])
+        if chosen.allowed is not None:
+            out = np.union1d(out, np.setdiff1d(np.arange(log.n_items), chosen.allowed))
+        found, values = best(model.similarities(int(one)), n, leave_out=out)
+        items[row, : len(found)], scores[row, : len(found)] = found, values
+    if not single:
+        return _original(log, items), scores
+    left = items[0] >= 0
+    return _original(log, items[0][left]), scores[0][left]
 
 
 def similar_users(model: DotScorer, user: Any, n: int = 10) -> tuple[Array, Floats]:
     """The ``n`` users whose query vectors have the largest cosine to that of ``user``, without ``user``."""
-    index = int(model.train.user_index([_one("user", user)])[0])
+    if not isinstance(user, str) and np.ndim(user) > 0:
+        raise SettingError(f"similar_users takes one user id, not {len(user)}; call it once for each of them.")
+    index = int(model.train.user_index([user])[0])
     users, scores = best(model.user_similarities(index), _count(n), leave_out=np.array([index]))
     return model.train.user_ids[users], scores
-
-
-def fold_in(model: Scorer, history: Sequence[Any], n: int = 10) -> tuple[Array, Floats]:
-    """The ``n`` best items for someone who is not in the log, from the items they touched; those are left out.
-
-    Dot-product models look for a query vector on the fixed item table (:func:`solve_query`); ItemKNN adds the
-    similarities of the history directly.
-
-    Examples
-    --------
-    >>> import vitalrank as vr
-    >>> log = vr.Interactions.from_arrays([1, 1, 2, 2, 3, 3], ["x", "y", "x", "y", "y", "z"])
-    >>> fold_in(vr.ItemKNN().fit(log), ["x"], n=1)[0].tolist()
-    ['y']
-    """
-    touched = () if isinstance(history, str) or np.ndim(history) == 0 else history
-    if len(touched) == 0:
-        raise SettingError("fold_in needs a list with at least one item id; without a history use MostPopular.")
-    items = model.train.item_index(touched)
-    found, scores = best(model.history_scores(items), _count(n), leave_out=items)
-    return _original(model.train, found), scores
-
-
-def solve_query(item_table: Floats, items: Array, *, reg: float = 0.03, constant_columns: int = 0) -> Floats:
-    """The query vector that explains a history on a fixed item table.
-
-    It minimises, by L-BFGS and from zero, the convex function
-
-        f(q) = -1/|H| sum_{i in H} ln softmax(V q)_i + reg/2 m |q|^2
-
-    over the whole catalogue ``V``: the history's items should be the likely ones. ``m`` is the mean squared length
-    of the item vectors, so that ``reg`` means the same for tables of any scale. The last ``constant_columns``
-    coordinates (a bias) stay 1.
-
-    Examples
-    --------
-    >>> table = np.array([[1, 0], [0.9, 0.1], [0, 1]], np.float32)
-    >>> query = solve_query(table, np.array([0]))
-    >>> (table @ query).argsort()[::-1].tolist()
-    [0, 1, 2]
-    """
-    free = item_table.shape[1] - constant_columns
-    from scipy.optimize import minimize  # slow to import
-
-    vectors, offset = item_table[:, :free], item_table[:, free:].sum(axis=1)  # (I, d), (I,)
-    target = vectors[items].mean(axis=0)  # (d,)
-    pull = reg * float(np.mean(np.einsum("ij,ij->i", vectors, vectors)))
-
-    def loss(query: Array) -> tuple[float, Array]:
-        logits = vectors @ query.astype(np.float32) + offset  # (I,)
-        top = logits.max()
-        weights = np.exp(logits - top)
-        total = weights.sum()
-        value = np.log(total) + top - target @ query - offset[items].mean() + pull / 2 * query @ query
-        return float(value), (weights @ vectors / total - target + pull * query).astype(np.float64)
-
-    query = minimize(loss, np.zeros(free), jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
-    return np.concatenate([query, np.ones(constant_columns)]).astype(np.float32)
-
-
-def cosines(table: Floats, vector: Floats) -> Floats:
-    """Cosine of each row of ``table`` to ``vector``; 0 where either is zero.
-
-    Examples
-    --------
-    >>> cosines(np.array([[2, 0], [0, 0], [0, 3]], np.float32), np.array([1, 0], np.float32)).tolist()
-    [1.0, 0.0, 0.0]
-    """
-    norms = np.sqrt(np.einsum("ij,ij->i", table, table)) * np.sqrt(vector @ vector)
-    cosines = np.zeros(len(table), np.float32)
-    np.divide(table @ vector, norms, out=cosines, where=norms > 0)
-    return cosines
 
 
 def best(scores: Floats, n: int, leave_out: Array | None = None) -> tuple[NDArray[np.int64], Floats]:
@@ -193,31 +240,81 @@ def best(scores: Floats, n: int, leave_out: Array | None = None) -> tuple[NDArra
     return order[:n], scores[order[:n]]
 
 
+def _ranked(
+    ranker: Ranker,
+    where: Array,
+    rows_of: Callable[[Array], Floats],
+    left_out: Callable[[int], Array],
+    n: int,
+    threads: int | None,
+) -> Top:
+    """The best items of the rows at ``where``, a block of bounded memory at a time."""
+    items, scores = np.empty((len(where), n), np.int64), np.empty((len(where), n), np.float32)
+    size = max(1, min(ranker.block, _CELLS // ranker.model.train.n_items))
+    for start in range(0, len(where), size):
+        rows = where[start : start + size]
+        out = LeftOut.of([left_out(int(row)) for row in rows])
+        part = slice(start, start + len(rows))
+        items[part], scores[part] = ranker.top(rows_of(rows), n, out, threads)
+    return items, scores
+
+
+def _popular(log: Interactions, where: Array, chosen: Filters, n: int) -> Top:
+    """The items that most users touched, for rows of whom nothing is known."""
+    items, scores = np.empty((len(where), n), np.int64), np.empty((len(where), n), np.float32)
+    degree = log.item_degree.astype(np.float32)
+    if chosen.allowed is not None:
+        degree[np.setdiff1d(np.arange(log.n_items), chosen.allowed)] = -np.inf
+    nothing = np.empty(0, np.int64)
+    for place, row in enumerate(where):
+        out = LeftOut.of([nothing if chosen.lists is None else np.unique(chosen.lists[row])])
+        part = slice(place, place + 1)
+        top_of_tile(degree[None].copy(), out.lists, out.indptr, out.items, scores[part], items[part])
+    return items, scores
+
+
+def _check_unknown(unknown: str, other: str) -> None:
+    if unknown not in ("error", other):
+        raise SettingError(f"unknown={unknown!r}: choose one of error, {other}.")
+
+
+def _check_on_cpu(device: str | None) -> None:
+    if device not in (None, "cpu", "auto"):
+        raise SettingError("filters rank on the CPU; leave out device, or the filters.")
+
+
 def _batch(ids: Any) -> tuple[Sequence[Any], bool]:
     single = isinstance(ids, str) or np.ndim(ids) == 0
     return ([ids], True) if single else (ids, False)
 
 
-def _one(side: str, given: Any) -> Any:
-    if not isinstance(given, str) and np.ndim(given) > 0:
-        raise SettingError(f"similar_{side}s takes one {side} id, not {len(given)}; call it once for each of them.")
-    return given
+def _histories(given: Any) -> tuple[Sequence[Sequence[Any]], bool]:
+    """The histories asked for, and whether it is one."""
+    many = [] if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) else list(given)
+    is_list = [isinstance(one, Sequence | np.ndarray) and not isinstance(one, str) for one in many]
+    single = not any(is_list)
+    if not many or (not single and not all(is_list)):
+        raise SettingError(
+            "fold_in needs a list with at least one item id, or several such lists; without a history use MostPopular."
+        )
+    return ([many], True) if single else (many, False)
+
+
+def _known_part(log: Interactions, history: Sequence[Any], unknown: str) -> NDArray[np.int64]:
+    if unknown == "error":
+        if not len(history):
+            raise SettingError(
+                "a history is empty: each needs at least one item id; unknown='skip' gives popular items."
+            )
+        return log.item_index(history)
+    found = log.item_lookup.positions_or_minus_one(history) if len(history) else np.empty(0, np.int64)
+    return found[found >= 0]
 
 
 def _count(n: int) -> int:
     if not is_count(n):
         raise SettingError(f"n={n!r}: ask for a whole number of at least one.")
     return int(n)
-
-
-def _index_or_minus_one(log: Interactions, ids: Sequence[Any]) -> NDArray[np.int64]:
-    def look_up(one: Any) -> int:
-        try:
-            return int(log.user_index([one])[0])
-        except UnknownIdError:
-            return -1
-
-    return np.array([look_up(one) for one in ids], np.int64)
 
 
 def _original(log: Interactions, items: NDArray[np.int64]) -> Array:
