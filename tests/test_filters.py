@@ -1,10 +1,11 @@
 """Allow lists, block lists and categories: always n items where n exist; reasons that add up."""
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import vitalrank as vr
-from vitalrank.serving import ItemTable
+from vitalrank.serving import ItemTable, recommend_all
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +157,21 @@ def test_an_item_table_is_read_from_files(tmp_path):
             ItemTable.read(tmp_path / "bad.csv")
     with pytest.raises(vr.DataError, match="no such file"):
         ItemTable.read(tmp_path / "none.csv")
+
+
+def test_lists_for_everybody_are_written_in_shards(model, log, tmp_path):
+    whole, rows = tmp_path / "all.parquet", []
+    count = recommend_all(model, whole, n=5)
+    for shard in ("1/3", "2/3", "3/3"):
+        recommend_all(model, tmp_path / "part.parquet", n=5, shard=shard)
+        rows += pq.read_table(tmp_path / "part.parquet").to_pylist()
+    table = pq.read_table(whole).to_pylist()
+    assert table == rows
+    assert len(table) == count
+    ids, _ = model.recommend(log.user_ids[7], n=5)
+    assert [row["item"] for row in table if row["user"] == log.user_ids[7]] == [one for one in ids if one is not None]
+    (tmp_path / "mine.parquet").write_text("my own")
+    with pytest.raises(vr.StorageError, match="was not written by vitalrank"):
+        recommend_all(model, tmp_path / "mine.parquet")
+    with pytest.raises(vr.SettingError, match="is not I/N"):
+        recommend_all(model, whole, shard="4/3")

@@ -210,7 +210,7 @@ def test_an_export_to_a_file_is_a_storage_error(biased, tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(vr.StorageError, match="cannot be written"):
         biased.export(tmp_path / "file")
-    assert set(exporting.EXPORTERS) == {"numpy", "parquet", "faiss", "hnswlib"}
+    assert set(exporting.EXPORTERS) == {"numpy", "parquet", "safetensors", "faiss", "hnswlib"}
 
 
 def test_what_a_model_cannot_do_is_one_sentence(tmp_path):

@@ -9,7 +9,15 @@ from typing import Any
 
 from vitalrank.errors import SettingError
 
-_EXTRAS = {"torch": "torch", "triton": "torch", "optuna": "tune", "matplotlib": "report", "sklearn": "report"}
+_EXTRAS = {
+    "torch": "torch",
+    "triton": "torch",
+    "optuna": "tune",
+    "matplotlib": "report",
+    "sklearn": "report",
+    "starlette": "serve",
+    "uvicorn": "serve",
+}
 
 
 def load_target(target: str) -> Any:

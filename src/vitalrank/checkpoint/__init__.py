@@ -7,7 +7,7 @@ unpickled or executed.
 
 from vitalrank.checkpoint.jsontext import to_json
 from vitalrank.checkpoint.layout import FORMAT, IDS, META, NEW, TENSORS, Ids, Saved
-from vitalrank.checkpoint.reading import is_saved, read_folder, read_meta
+from vitalrank.checkpoint.reading import generation, is_saved, read_folder, read_meta
 from vitalrank.checkpoint.removing import foreign_files, remove_folder
 from vitalrank.checkpoint.writing import write_folder, write_tensors
 
@@ -20,6 +20,7 @@ __all__ = [
     "Ids",
     "Saved",
     "foreign_files",
+    "generation",
     "is_saved",
     "read_folder",
     "read_meta",

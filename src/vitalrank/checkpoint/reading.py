@@ -87,19 +87,19 @@ def digest_of_file(file: BufferedReader) -> str:
 def _undisturbed(folder: Path, read: Callable[[Path], _Result]) -> _Result:
     """Read, again where that failed and a writer changed the folder meanwhile."""
     for attempt in range(_ATTEMPTS):
-        before = _generation(folder)
+        before = generation(folder)
         try:
             return read(folder)
         except StorageError:
-            if attempt == _ATTEMPTS - 1 or _generation(folder) == before:
+            if attempt == _ATTEMPTS - 1 or generation(folder) == before:
                 raise
         time.sleep(0.001 * min(attempt, 20))
     raise AssertionError("the last attempt returns or raises")
 
 
-def _generation(folder: Path) -> list[tuple[int, int, int] | None]:
+def generation(folder: Path) -> tuple[tuple[int, int, int] | None, ...]:
     """What changes whenever a writer publishes files or moves them."""
-    return [_identity(folder / prefix / name) for prefix in ("", NEW) for name in (META, TENSORS, IDS)]
+    return tuple(_identity(folder / prefix / name) for prefix in ("", NEW) for name in (META, TENSORS, IDS))
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

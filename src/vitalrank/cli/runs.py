@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -215,69 +214,7 @@ def evaluate(
         print(result)
 
 
-def recommend(
-    run: Run,
-    user: Annotated[list[str], typer.Option(help="A user of the log; repeatable.")],
-    n: Annotated[int, typer.Option(help="Length of the list.")] = 10,
-    unknown: Annotated[str, typer.Option(help="A user the log does not hold: error or popular.")] = "error",
-    device: options.RankingDevice = None,
-    json: options.Json = False,
-) -> None:
-    """List the best items that a user has not seen: neither in what the run was trained on nor in what it held out."""
-    import vitalrank as vr
-    from vitalrank.cli.choices import print_json
-
-    model = vr.load(run)
-    users = [_like(model.train.user_ids, one) for one in user]
-    ids, scores = model.recommend(users, n=n, exclude=list(model.held_out.values()), unknown=unknown, device=device)
-    lists = {str(who): _picks(row, values) for who, row, values in zip(users, ids, scores, strict=True)}
-    if json:
-        print_json(lists)
-        return
-    for who, picks in lists.items():
-        print(f"{printable(who)}:")
-        _print_picks(picks)
-
-
-def similar(
-    run: Run,
-    item: Annotated[str, typer.Option(help="An item of the log.")],
-    n: Annotated[int, typer.Option(help="Length of the list.")] = 10,
-    json: options.Json = False,
-) -> None:
-    """List the items most like one item."""
-    import vitalrank as vr
-    from vitalrank.cli.choices import print_json
-
-    model = vr.load(run)
-    ids, scores = model.similar_items(_like(model.train.item_ids, item), n=n)
-    picks = _picks(ids, scores)
-    if json:
-        print_json({item: picks})
-    else:
-        _print_picks(picks)
-
-
-def _picks(ids: Any, scores: Any) -> list[dict[str, Any]]:
-    """Items with their scores; the places that a list longer than the items left has at its end are dropped."""
-    pairs = zip(ids.tolist(), scores.tolist(), strict=True)
-    return [{"item": item, "score": score} for item, score in pairs if score > -math.inf]
-
-
-def _print_picks(picks: list[dict[str, Any]]) -> None:
-    for place, pick in enumerate(picks, 1):
-        print(f"  {place:>3}  {printable(pick['item'])}  {pick['score']:.4f}")
-
-
-def _like(ids: Any, text: str) -> Any:
-    """What was typed, in the type of the log's ids."""
-    import numpy as np
-
-    is_number = np.issubdtype(ids.dtype, np.integer) and _WHOLE.fullmatch(text)
-    return int(text) if is_number else text
-
-
 def add_to(app: typer.Typer) -> None:
     """Register the commands of this file."""
-    for command in (fit, evaluate, recommend, similar):
+    for command in (fit, evaluate):
         app.command()(command)

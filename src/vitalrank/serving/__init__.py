@@ -5,6 +5,7 @@ from vitalrank.serving.exporting import export
 from vitalrank.serving.filters import FilterOptions
 from vitalrank.serving.items import ItemTable
 from vitalrank.serving.recommending import fold_in, recommend, similar_items, similar_users
+from vitalrank.serving.streaming import recommend_all
 from vitalrank.serving.vectors import cosines, query_shares, solve_query
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "fold_in",
     "query_shares",
     "recommend",
+    "recommend_all",
     "similar_items",
     "similar_users",
     "solve_query",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Callable
@@ -13,12 +14,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from safetensors.numpy import save_file
 
 from vitalrank._util.checks import check_choice
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.ranking.scorers import DotScorer, Scorer
 
 Array = NDArray[Any]
+_README = """# Vectors of a recommender
+
+- `vectors.safetensors`: `items` ({items}, {dim}) and `users` ({users}, {dim}), little-endian float32, row after row.
+  The file begins with the length of a JSON header (8 bytes, little-endian), then that header, which says where each
+  tensor begins and ends behind it. There are readers for Rust, Go, JavaScript, Swift, C++ and Java.
+- `ids.json`: `items` and `users`, the original ids in the order of the rows.
+
+The score of item i for user u is the inner product of their rows; a bias is part of it. Score every item, drop those
+the user has, sort by score, equal scores in the order of the rows: the model's own list. For someone without a row, ask
+the server (`vitalrank serve`, `POST /fold-in`).
+"""
 
 
 def export(model: Scorer, path: str | os.PathLike[str], format: str = "numpy") -> None:
@@ -35,16 +48,18 @@ def export(model: Scorer, path: str | os.PathLike[str], format: str = "numpy") -
         ``"parquet"``: ``items.parquet``, ``users.parquet``, each with the columns ``id`` and ``vector``.
         ``"faiss"``: the numpy files and ``items.faiss``, an exact inner-product index.
         ``"hnswlib"``: the numpy files and ``items.hnsw``, an approximate one (space ``ip``).
+        ``"safetensors"``: ``vectors.safetensors`` with ``items`` and ``users``, ``ids.json`` with their ids, and a
+        ``README.md`` that tells other languages how to read and use them.
         Positions in an index are rows of ``item_ids.npy``.
 
     Examples
     --------
     >>> import tempfile, vitalrank as vr
     >>> folder = tempfile.mkdtemp()
-    >>> export(vr.ItemKNN(), folder, format="annoy")
+    >>> export(vr.ItemKNN(), folder, format="annoy")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    vitalrank.errors.SettingError: unknown export format 'annoy'; choose one of numpy, parquet, faiss, hnswlib.
+    vitalrank.errors.SettingError: unknown export format 'annoy'; choose one of numpy, ...
     """
     check_choice("export format", format, EXPORTERS)
     if not isinstance(model, DotScorer):
@@ -77,6 +92,16 @@ def _to_parquet(folder: Path, item_ids: Array, items: Array, user_ids: Array, us
         pq.write_table(pa.table({"id": pa.array(ids), "vector": column}), folder / f"{name}.parquet")
 
 
+def _to_safetensors(folder: Path, item_ids: Array, items: Array, user_ids: Array, users: Array) -> None:
+    save_file(
+        {"items": np.ascontiguousarray(items), "users": np.ascontiguousarray(users)}, folder / "vectors.safetensors"
+    )
+    ids = {"items": item_ids.tolist(), "users": user_ids.tolist()}
+    (folder / "ids.json").write_text(json.dumps(ids), encoding="ascii")
+    readme = _README.format(items=len(items), users=len(users), dim=items.shape[1])
+    (folder / "README.md").write_text(readme, encoding="utf-8")
+
+
 def _to_faiss(folder: Path, item_ids: Array, items: Array, user_ids: Array, users: Array) -> None:
     faiss = _optional("faiss", "faiss-cpu")
     _to_numpy(folder, item_ids, items, user_ids, users)
@@ -100,6 +125,7 @@ def _to_hnswlib(folder: Path, item_ids: Array, items: Array, user_ids: Array, us
 EXPORTERS: dict[str, Callable[[Path, Array, Array, Array, Array], None]] = {
     "numpy": _to_numpy,
     "parquet": _to_parquet,
+    "safetensors": _to_safetensors,
     "faiss": _to_faiss,
     "hnswlib": _to_hnswlib,
 }

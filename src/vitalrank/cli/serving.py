@@ -1,0 +1,300 @@
+"""``recommend``, ``similar``, ``explain``, ``fold-in``, ``export`` and ``serve``: a run folder gives lists."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vitalrank._util.display import printable
+from vitalrank.cli import options
+
+_WHOLE = re.compile(r"-?[0-9]{1,20}")  # what 64 bits hold, not all that Python calls a digit
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
+N = Annotated[int, typer.Option(help="Length of the list.")]
+Names = Annotated[Path | None, typer.Option(help="Table of items: .csv .tsv .parquet with ids, names, categories.")]
+Items = Annotated[Path | None, typer.Option(help="File of the only item ids that may be listed, one per line.")]
+ExcludeItems = Annotated[Path | None, typer.Option(help="File of item ids never to list, one per line.")]
+Within = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN[=VALUE]", help="A category of --names; without value, that of what is asked about."),
+]
+Seen = Annotated[bool, typer.Option("--seen", help="List seen items too.")]
+Unknown = Annotated[str, typer.Option(help="A user the log does not hold: error or popular.")]
+
+
+def recommend(
+    run: Run,
+    user: Annotated[list[str] | None, typer.Option(help="A user of the log; repeatable.")] = None,
+    n: N = 10,
+    unknown: Unknown = "error",
+    device: options.RankingDevice = None,
+    json: options.Json = False,
+    names: Names = None,
+    items: Items = None,
+    exclude_items: ExcludeItems = None,
+    within: Within = None,
+    seen: Seen = False,
+    history: Annotated[
+        Path | None, typer.Option(help="File of histories of people outside the log: as fold-in.")
+    ] = None,
+    everybody: Annotated[bool, typer.Option("--all", help="Every user of the log, to the Parquet file --out.")] = False,
+    out: Annotated[Path | None, typer.Option(help="With --all: user, rank, item, score; written as it goes.")] = None,
+    shard: Annotated[str | None, typer.Option(metavar="I/N", help="With --all: the I-th of N ranges of users.")] = None,
+    force: options.Force = False,
+) -> None:
+    """List the best items that a user has not seen: neither in what the run was trained on nor in what it held out."""
+    import vitalrank as vr
+    from vitalrank.cli.choices import print_json
+
+    if (bool(user) + (history is not None) + everybody) != 1:
+        raise vr.SettingError("give one of --user, --history or --all.")
+    if everybody != (out is not None) or (shard is not None and not everybody):
+        raise vr.SettingError("--all needs --out FILE; --out and --shard need --all.")
+    if history is not None:
+        return fold_in(run, history, n, json, names, items, exclude_items, within, seen)
+    model = vr.load(run)
+    table, filters = _filters(model, names, items, exclude_items, within, seen)
+    held_out = list(model.held_out.values())
+    if out is not None:
+        from vitalrank.serving.streaming import recommend_all
+
+        if filters:
+            raise vr.SettingError("--all takes no filters; filter the file, or ask for users by --user.")
+        rows = recommend_all(model, out, n, exclude=held_out, shard=shard, device=device, force=force)
+        print_json({"out": str(out), "rows": rows}) if json else print(f"{rows:,} rows in {printable(out)}.")
+        return None
+    users = [_like(model.train.user_ids, one) for one in user or ()]
+    ids, scores = model.recommend(users, n=n, exclude=held_out, unknown=unknown, device=device, **filters)
+    _show({str(who): _picks(*row, table) for who, row in zip(users, zip(ids, scores, strict=True), strict=True)}, json)
+    return None
+
+
+def fold_in(
+    run: Run,
+    history: Annotated[
+        Path,
+        typer.Option(help="Histories: .jsonl with lists of ids, or a line of ids (spaces, commas, tabs) for each."),
+    ],
+    n: N = 10,
+    json: options.Json = False,
+    names: Names = None,
+    items: Items = None,
+    exclude_items: ExcludeItems = None,
+    within: Within = None,
+    seen: Seen = False,
+) -> None:
+    """List the best items for people outside the log, from the items they touched; unknown items are counted."""
+    import vitalrank as vr
+
+    model = vr.load(run)
+    table, filters = _filters(model, names, items, exclude_items, within, seen)
+    histories = _histories(history, model.train.item_ids)
+    ids, scores = model.fold_in(histories, n=n, unknown="skip", **filters)
+    _show({str(place): _picks(*row, table) for place, row in enumerate(zip(ids, scores, strict=True), 1)}, json)
+
+
+def similar(
+    run: Run,
+    item: Annotated[list[str], typer.Option(help="An item of the log; repeatable.")],
+    n: N = 10,
+    json: options.Json = False,
+    names: Names = None,
+    items: Items = None,
+    exclude_items: ExcludeItems = None,
+    within: Within = None,
+) -> None:
+    """List the items most like an item."""
+    import vitalrank as vr
+
+    model = vr.load(run)
+    table, filters = _filters(model, names, items, exclude_items, within)
+    asked = [_like(model.train.item_ids, one) for one in item]
+    ids, scores = model.similar_items(asked, n=n, **filters)
+    rows = zip(item, zip(ids, scores, strict=True), strict=True)
+    _show({one: _picks(*row, table) for one, row in rows}, json, bare=len(item) == 1)
+
+
+def explain(
+    run: Run,
+    user: Annotated[str, typer.Option(help="A user of the log.")],
+    item: Annotated[str, typer.Option(help="An item of the log.")],
+    n: Annotated[int, typer.Option(help="Items to list.")] = 10,
+    json: options.Json = False,
+    names: Names = None,
+) -> None:
+    """List which of a user's items speak for an item, as numbers that add up to its score."""
+    import vitalrank as vr
+    from vitalrank.cli.choices import print_json
+
+    model = vr.load(run)
+    table = None if names is None else vr.serving.ItemTable.read(names)
+    why = model.explain(_like(model.train.user_ids, user), _like(model.train.item_ids, item))
+    picks = _picks(why.items, why.contributions, table)
+    if json:
+        print_json({"item": why.item, "score": why.score, "because": picks, "rest": why.rest})
+        return
+    print(f"{printable(why.item)}: {why.score:.4f}")
+    _print_picks(picks[:n])
+    others = sum(pick["score"] for pick in picks[n:])
+    print(f"       {len(picks[n:])} more items {others:+.4f}, not from single items {why.rest:+.4f}")
+
+
+def export(
+    run: Run,
+    out: Annotated[Path, typer.Option(help="Folder; made if missing.")],
+    format: Annotated[str, typer.Option(help="numpy, parquet, safetensors, faiss or hnswlib.")] = "numpy",
+) -> None:
+    """Write user and item vectors for an inner-product index, or for other languages."""
+    import vitalrank as vr
+
+    vr.load(run).export(out, format)
+    print(f"Vectors in {printable(out)}.")
+
+
+def serve(
+    run: Run,
+    names: Names = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    token_file: Annotated[Path | None, typer.Option(help="File of the token that callers must send.")] = None,
+    window: Annotated[float, typer.Option(help="Milliseconds in which requests gather.", min=0, max=100)] = 1.0,
+    concurrent: Annotated[int, typer.Option(help="Most requests at once.", min=1)] = 512,
+) -> None:
+    """Answer requests over HTTP, with a page for people; a run folder that is replaced is loaded at once."""
+    import vitalrank as vr
+    from vitalrank._util.lazy import load_target
+    from vitalrank.checkpoint import generation
+
+    running: Any = load_target("serving.web.running")
+    web: Any = load_target("serving.web.app")
+    from vitalrank.serving.web.limits import Limits
+    from vitalrank.serving.web.metrics import Metrics
+    from vitalrank.serving.web.reloading import Reloader
+    from vitalrank.serving.web.snapshot import Snapshot
+
+    token = None if token_file is None else running.read_token(token_file)
+    running.check_open(host, token)
+
+    def load() -> Snapshot:
+        model = vr.load(run)
+        return Snapshot(model, model.held_out, None if names is None else vr.serving.ItemTable.read(names))
+
+    reloader = Reloader(load, lambda: generation(run), Metrics())
+    limits = Limits(concurrent=concurrent)
+    settings = web.Settings(limits, token, running.hosts_of(host, token), window / 1000)
+    listening = running.listen(host, port)
+    kind = type(reloader.current.model).__name__
+    ready = f"{kind} on {running.address_of(listening)}, its API on /docs; Ctrl-C stops."
+    running.run(web.make_app(reloader, settings), listening, lambda: print(ready, flush=True))
+
+
+def _filters(
+    model: Any,
+    names: Path | None,
+    items: Path | None,
+    exclude_items: Path | None,
+    within: Sequence[str] | None,
+    seen: bool = False,
+) -> tuple[Any, dict[str, Any]]:
+    """The item table and the filters that were typed, as the library takes them."""
+    import vitalrank as vr
+
+    table = None if names is None else vr.serving.ItemTable.read(names)
+    files = {"items": items, "exclude_items": exclude_items}
+    filters: dict[str, Any] = {
+        key: [_like(model.train.item_ids, one) for one in _lines(path)]
+        for key, path in files.items()
+        if path is not None
+    }
+    if within:
+        if table is None:
+            raise vr.SettingError("--within needs the table that has the column: give --names.")
+        pairs = [one.partition("=") for one in within]
+        bare = [column for column, equals, _ in pairs if not equals]
+        if bare and len(pairs) > 1:
+            raise vr.SettingError("--within without a value stands alone; give values to all columns, or one column.")
+        values: dict[str, list[str]] = {}
+        for column, _, value in pairs:
+            values.setdefault(column, []).append(value)
+        filters |= {"within": bare[0] if bare else values, "table": table}
+    return table, {**filters, "seen": True} if seen else filters
+
+
+def _lines(path: Path) -> list[str]:
+    from vitalrank.errors import DataError
+
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeError) as error:
+        raise DataError(
+            f"{printable(path)}: cannot be read ({type(error).__name__}); give a text file in UTF-8."
+        ) from error
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _histories(path: Path, ids: Any) -> list[list[Any]]:
+    import json as json_format
+
+    from vitalrank.errors import DataError
+
+    found: list[list[Any]] = []
+    for number, line in enumerate(_lines(path), 1):
+        if not line.startswith("["):
+            found.append([_like(ids, one) for one in re.split(r"[\s,]+", line) if one])
+            continue
+        try:
+            history = json_format.loads(line)
+            found.append([one if isinstance(one, int) else _like(ids, str(one)) for one in history])
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{printable(path)}, line {number}: not a JSON list of item ids; mend the line.") from error
+    if not found:
+        raise DataError(f"{printable(path)}: holds no history; write the item ids of one person on each line.")
+    return found
+
+
+def _picks(ids: Any, scores: Any, table: Any) -> list[dict[str, Any]]:
+    """Items with their scores; the places that a list longer than the items left has at its end are dropped."""
+    pairs = zip(ids.tolist(), scores.tolist(), strict=True)
+    picks = [{"item": item, "score": score} for item, score in pairs if score > -math.inf]
+    if table is not None:
+        for pick, name in zip(picks, table.names([pick["item"] for pick in picks]), strict=True):
+            pick["name"] = name
+    return picks
+
+
+def _show(lists: dict[str, list[dict[str, Any]]], json: bool, bare: bool = False) -> None:
+    from vitalrank.cli.choices import print_json
+
+    if json:
+        print_json(lists)
+        return
+    for who, picks in lists.items():
+        if not bare:
+            print(f"{printable(who)}:")
+        _print_picks(picks)
+
+
+def _print_picks(picks: list[dict[str, Any]]) -> None:
+    for place, pick in enumerate(picks, 1):
+        name = f"  {printable(pick['name'])}" if pick.get("name") else ""
+        print(f"  {place:>3}  {printable(pick['item'])}  {pick['score']:.4f}{name}")
+
+
+def _like(ids: Any, text: str) -> Any:
+    """What was typed, in the type of the log's ids."""
+    import numpy as np
+
+    is_number = np.issubdtype(ids.dtype, np.integer) and _WHOLE.fullmatch(text)
+    return int(text) if is_number else text
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands of this file."""
+    for command in (recommend, similar, explain, export, serve):
+        app.command()(command)
+    app.command("fold-in")(fold_in)

@@ -1,0 +1,284 @@
+"""The endpoints: from a request to fields, to one call of the model, to JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+import vitalrank
+from vitalrank.errors import VitalrankError
+from vitalrank.serving.explaining import Explanation, explain, explain_history
+from vitalrank.serving.filters import FilterOptions
+from vitalrank.serving.recommending import fold_in, similar_items
+from vitalrank.serving.web import openapi
+from vitalrank.serving.web.batching import Batcher
+from vitalrank.serving.web.fields import Fields
+from vitalrank.serving.web.guard import Guard, as_refusal, to_json
+from vitalrank.serving.web.limits import Limits, RequestError, Settings
+from vitalrank.serving.web.metrics import Metrics
+from vitalrank.serving.web.reloading import Reloader
+from vitalrank.serving.web.snapshot import Entry, Snapshot, UserRequest
+
+Answer = dict[str, Any]
+_STYLED = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
+
+
+class Api:
+    """The handlers, by the model that is current when a request arrives."""
+
+    def __init__(self, reloader: Reloader, settings: Settings, metrics: Metrics) -> None:
+        self._reloader, self._settings, self._metrics = reloader, settings, metrics
+        self.batcher: Batcher[tuple[Snapshot, UserRequest], list[Entry] | VitalrankError] = Batcher(
+            _answer_batch, settings.window
+        )
+        self._slow = ThreadPoolExecutor(1, thread_name_prefix="vitalrank-slow")  # all but plain recommendations
+
+    @property
+    def _now(self) -> Snapshot:
+        return self._reloader.current
+
+    async def recommend(self, fields: Fields) -> Answer:
+        now = self._now
+        many = fields.ids("users", self._settings.limits.batch) if fields.has("users") else None
+        users = many or [fields.one_id("user", now.log.user_ids)]
+        n, unknown = fields.count("n", 10), fields.choice("unknown", ("error", "popular"))
+        options = _filters(fields, now)
+        if fields.switch("seen"):
+            options["seen"] = True
+        if fields.switch("exclude_negatives"):
+            options["exclude_negatives"] = True
+        fields.done()
+        requests = [UserRequest(user, n, unknown, options) for user in users]
+        lists = await asyncio.gather(*(self.batcher.ask((now, request)) for request in requests))
+        results = []
+        for user, found in zip(users, lists, strict=True):
+            if isinstance(found, VitalrankError):
+                raise found
+            results.append({"user": user, "items": found})
+        return {"results": results} if many else results[0]
+
+    async def similar(self, fields: Fields) -> Answer:
+        now = self._now
+        many = fields.ids("items_like", self._settings.limits.batch) if fields.has("items_like") else None
+        items = many or [fields.one_id("item", now.log.item_ids)]
+        n, options = fields.count("n", 10), _filters(fields, now)
+        fields.done()
+        ids, scores = await self._in_thread(lambda: similar_items(now.model, items, n, **_listed(options, len(items))))
+        results = [
+            {"item": item, "items": now.entries_of_ids(*row)} for item, *row in zip(items, ids, scores, strict=True)
+        ]
+        return {"results": results} if many else results[0]
+
+    async def fold_in(self, fields: Fields) -> Answer:
+        now = self._now
+        many = fields.histories("histories") if fields.has("histories") else None
+        histories = many or [fields.ids("history")]
+        n, unknown = fields.count("n", 10), fields.choice("unknown", ("skip", "error"))
+        options = _listed(_filters(fields, now), len(histories))
+        if fields.switch("seen"):
+            options["seen"] = True
+        fields.done()
+
+        def answer() -> list[Answer]:
+            ids, scores = fold_in(now.model, histories, n, unknown=unknown, **options)
+            return [
+                {"items": now.entries_of_ids(*row), "unknown": _unknown(now, history)}
+                for history, *row in zip(histories, ids, scores, strict=True)
+            ]
+
+        results = await self._in_thread(answer)
+        return {"results": results} if many else results[0]
+
+    async def explain(self, fields: Fields) -> Answer:
+        now = self._now
+        item = fields.one_id("item", now.log.item_ids)
+        if fields.has("history"):
+            history = fields.ids("history")
+            fields.done()
+            return _as_answer(now, await self._in_thread(lambda: explain_history(now.model, history, item)))
+        user = fields.one_id("user", now.log.user_ids)
+        fields.done()
+        return {"user": user, **_as_answer(now, await self._in_thread(lambda: explain(now.model, user, item)))}
+
+    async def history(self, fields: Fields) -> Answer:
+        now = self._now
+        user, n = fields.one_id("user", now.log.user_ids), fields.count("n", 50)
+        fields.done()
+        return {"user": user, "items": now.history(user, n)}
+
+    async def items(self, fields: Fields) -> Answer:
+        now, text, n = self._now, fields.text("q"), fields.count("n", 20)
+        fields.done()
+        return {"items": await self._in_thread(lambda: now.find_items(text, n))}
+
+    async def users(self, fields: Fields) -> Answer:
+        now, text, n = self._now, fields.text("q"), fields.count("n", 20)
+        fields.done()
+        return {"users": await self._in_thread(lambda: now.find_users(text, n))}
+
+    async def health(self, fields: Fields) -> Answer:
+        fields.done()
+        now = self._now
+        return {
+            "status": "ok", "version": vitalrank.__version__, "model": type(now.model).__name__,
+            "users": now.log.n_users, "items": now.log.n_items, "loaded": now.loaded, "reloads": self._metrics.reloads,
+        }  # fmt: skip
+
+    async def metrics(self, request: Request) -> Response:
+        gauges = {
+            "vitalrank_batches_total": ("Ranking calls.", float(self.batcher.batches)),
+            "vitalrank_batched_requests_total": ("Requests in ranking calls.", float(self.batcher.requests)),
+            "vitalrank_model_loaded_timestamp_seconds": ("When the current model was loaded.", self._now.loaded),
+        }
+        return Response(self._metrics.text(gauges), media_type="text/plain; version=0.0.4")
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._slow, work)
+
+
+def make_app(reloader: Reloader, settings: Settings) -> Any:
+    """The ASGI application of a server."""
+    metrics = reloader.metrics
+    api = Api(reloader, settings, metrics)
+    description = openapi.describe(settings.limits, vitalrank.__version__)
+    page = files("vitalrank.serving.web").joinpath("page.html").read_text("utf-8")
+    either = ["GET", "POST"]
+    handlers = {"/recommend": (api.recommend, either), "/similar": (api.similar, either),
+                "/fold-in": (api.fold_in, ["POST"]), "/explain": (api.explain, either),
+                "/history": (api.history, ["GET"]), "/items": (api.items, ["GET"]), "/users": (api.users, ["GET"]),
+                "/health": (api.health, ["GET"])}  # fmt: skip
+    routes = [
+        Route(path, _endpoint(handle, settings.limits), methods=allowed) for path, (handle, allowed) in handlers.items()
+    ]
+    routes += [
+        Route("/metrics", api.metrics),
+        Route("/openapi.json", _fixed(to_json(description), "application/json")),
+        Route("/docs", _fixed_page(openapi.show(description))),
+        Route("/", _fixed_page(page)),
+    ]
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(work) for work in (api.batcher.run(), reloader.watch(settings.poll))]
+        yield
+        for task in tasks:
+            task.cancel()
+
+    inner = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _no_path, 405: _no_method})
+    return Guard(inner, settings, metrics, frozenset(route.path for route in routes))
+
+
+def _answer_batch(asked: Sequence[tuple[Snapshot, UserRequest]]) -> list[list[Entry] | VitalrankError]:
+    """One ranking call for each model that is asked: two for a moment after a reload."""
+    answers: list[Any] = [None] * len(asked)
+    for snapshot in dict.fromkeys(one for one, _ in asked):
+        places = [place for place, (one, _) in enumerate(asked) if one is snapshot]
+        found = snapshot.recommend_many([asked[place][1] for place in places])
+        for place, answer in zip(places, found, strict=True):
+            answers[place] = answer
+    return answers
+
+
+def _filters(fields: Fields, now: Snapshot) -> FilterOptions:
+    """The filters among the fields, those alone that were given."""
+    options: FilterOptions = {}
+    allowed, blocked, within = (
+        fields.optional_ids("items"),
+        fields.optional_ids("exclude_items"),
+        fields.within("within"),
+    )
+    if allowed is not None:
+        options["items"] = allowed
+    if blocked is not None:
+        options["per_user_exclude"] = [blocked]  # not another catalogue, for which all would be packed anew
+    if within is not None:
+        if now.table is None:
+            raise RequestError(400, "within needs categories, and this server was started without --names.")
+        options["within"], options["table"] = within, now.table
+    return options
+
+
+def _listed(options: FilterOptions, count: int) -> FilterOptions:
+    """The same filters for so many asked about."""
+    own = options.get("per_user_exclude")
+    return {**options, "per_user_exclude": list(own) * count} if isinstance(own, list) else {**options}
+
+
+def _unknown(now: Snapshot, history: Sequence[Any]) -> list[Any]:
+    missing = now.log.item_lookup.positions_or_minus_one(history) < 0
+    return [one for one, is_missing in zip(history, missing, strict=True) if is_missing]
+
+
+def _as_answer(now: Snapshot, why: Explanation) -> Answer:
+    entries = now.entries(now.log.item_index(why.items)) if len(why.items) else []
+    for entry, part in zip(entries, why.contributions.tolist(), strict=True):
+        entry["contribution"] = part
+    target = now.entries(now.log.item_index([why.item]))[0]
+    return {**target, "score": why.score, "because": entries, "rest": why.rest}
+
+
+def _endpoint(
+    handle: Callable[[Fields], Awaitable[Answer]], limits: Limits
+) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            return Response(to_json(await handle(await _fields_of(request, limits))), media_type="application/json")
+        except Exception as error:  # here, before Starlette takes it for a failure of the server
+            return _refused(error)
+
+    return answer
+
+
+def _fixed(
+    body: bytes, media_type: str, headers: dict[str, str] | None = None
+) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return Response(body, media_type=media_type, headers=headers)
+
+    return answer
+
+
+def _fixed_page(html: str) -> Callable[[Request], Awaitable[Response]]:
+    """A page that may run its own script and style and load nothing."""
+    allowed: dict[str, list[str]] = {"style": [], "script": []}
+    for kind, text in _STYLED.findall(html):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        allowed[kind].append(f"'sha256-{digest}'")
+    rules = "; ".join(f"{kind}-src {' '.join(hashes)}" for kind, hashes in allowed.items() if hashes)
+    policy = (
+        f"default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; {rules}"
+    )
+    return _fixed(html.encode(), "text/html; charset=utf-8", {"content-security-policy": policy})
+
+
+async def _fields_of(request: Request, limits: Limits) -> Fields:
+    if request.method != "POST":
+        return Fields(dict(request.query_params), limits, typed=True)
+    if not request.headers.get("content-type", "").lower().startswith("application/json"):
+        raise RequestError(415, "send JSON, with Content-Type: application/json.")
+    return Fields.of_json(await request.body(), limits)
+
+
+def _refused(error: Exception) -> Response:
+    refusal = as_refusal(error)
+    return Response(to_json({"error": str(refusal)}), refusal.status, refusal.headers, "application/json")
+
+
+async def _no_path(request: Request, error: Exception) -> Response:
+    return _refused(RequestError(404, "no such path; /docs lists them."))
+
+
+async def _no_method(request: Request, error: Exception) -> Response:
+    return _refused(RequestError(405, "this method is not answered here; /docs says what is."))
