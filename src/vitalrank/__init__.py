@@ -9,8 +9,8 @@ from vitalrank.registry import PUBLIC
 __version__ = "0.1.0"
 
 _MODULES = (
-    "analysis", "comparing", "datasets", "errors", "losses", "metrics", "models", "registry", "report", "samplers",
-    "serving", "training", "tuning",
+    "analysis", "comparing", "datasets", "errors", "losses", "metrics", "mining", "models", "registry", "report",
+    "samplers", "serving", "training", "tuning",
 )  # fmt: skip
 _NAMES = {
     **PUBLIC,
@@ -22,6 +22,7 @@ _NAMES = {
     "compare": "comparing:compare",
     "significance": "evaluation:significance",
     "load": "models:load",
+    "mine": "mining:mine",
     "tune": "tuning.running:tune",
     "TrainConfig": "config:TrainConfig",
     "Trainer": "training.trainer:Trainer",

@@ -4,6 +4,7 @@ from vitalrank import datasets as datasets
 from vitalrank import errors as errors
 from vitalrank import losses as losses
 from vitalrank import metrics as metrics
+from vitalrank import mining as mining
 from vitalrank import models as models
 from vitalrank import registry as registry
 from vitalrank import report as report
@@ -24,6 +25,7 @@ from vitalrank.evaluation import significance as significance
 from vitalrank.history import History as History
 from vitalrank.interactions import Interactions as Interactions
 from vitalrank.interactions import split_like as split_like
+from vitalrank.mining import mine as mine
 from vitalrank.models import load as load
 from vitalrank.models.als import ALS as ALS
 from vitalrank.models.cml import CML as CML

@@ -28,6 +28,7 @@ FILES = {
     "compare": "compare",
     "tune": "tune",
     "inspect": "inspect",
+    "mine": "mine",
     "paper": "paper",
     "data": "data",
     "doctor": "doctor",

@@ -1,0 +1,6 @@
+"""Hard negatives for anybody's vectors."""
+
+from vitalrank.mining.mining import Mined, MiningSummary, mine, mine_to
+from vitalrank.mining.rules import MiningRule
+
+__all__ = ["Mined", "MiningRule", "MiningSummary", "mine", "mine_to"]
