@@ -26,3 +26,17 @@ def test_own_loop_learns_in_sixty_lines(capsys):
     assert len(losses) == len(gains) == 8
     assert losses[-1] < 0.85 * losses[0]
     assert gains[-1] > 0.1
+
+
+def test_text_encoder_learns_on_mined_negatives(capsys):
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        runpy.run_path(str(EXAMPLES / "text_encoder.py"), run_name="__main__")
+    finally:
+        torch.set_num_threads(threads)
+    said = capsys.readouterr().out
+    losses, recalls = ([float(value) for value in re.findall(rf"{name} (\S+)", said)] for name in ("loss", "recall@5"))
+    assert losses[-1] < losses[0]
+    assert recalls[-1] > max(recalls[0], 0.8)
