@@ -93,7 +93,7 @@ def assert_same(draw, answers: list[Answer]) -> None:
     np.testing.assert_array_equal(draw.ids, [a.ids for a in answers])
     np.testing.assert_array_equal(draw.tries, [a.tries for a in answers])
     np.testing.assert_allclose(draw.weights, [a.weights for a in answers], rtol=2e-5, atol=1e-7)
-    for name in ("log_q", "violated"):
+    for name in ("log_q", "violated", "mix"):
         told = [getattr(a, name) for a in answers]
         if told[0] is None:
             assert getattr(draw, name) is None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitalrank.interactions import Interactions
-from vitalrank.samplers import AOBPR, DNS, LFMW, PRIS, SA, SAMPLERS, VINS, Sampler
+from vitalrank.samplers import AOBPR, DNS, LFMW, PRIS, SA, SAMPLERS, VINS, MixGCF, Sampler
 
 N_ITEMS, WIDTH = 12, 4
 
@@ -75,6 +75,7 @@ def make_world(seed: int = 0, rows: int = 36, seen: list[list[int]] | None = Non
 VARIANTS: dict[str, Sampler] = {name: sampler() for name, sampler in SAMPLERS.items()} | {
     "lfm-w": LFMW(kappa=64),
     "sa": SA(candidates=16),
+    "mixgcf": MixGCF(candidates=8),
     "dns-top": DNS(candidates=6, top=3),
     "dns-ceiling": DNS(candidates=6, ceiling=8.0),
     "vins-ceiling": VINS(kappa=9, ceiling=8.0),

@@ -39,6 +39,7 @@ PLAIN = {
     "bpr": plain(lambda p, n: -log_sigma(p - n)),
     "hinge": plain(lambda p, n: max(0.0, 1.0 - (p - n))),
     "cross_entropy": plain(lambda p, n: -log_sigma(-n), lambda p: -log_sigma(p)),
+    "gbce": plain(lambda p, n: -log_sigma(-n), lambda p: -log_sigma(p)),
     "softmax": plain_softmax,
 }
 

@@ -36,6 +36,8 @@ CASES = [
     ("dns", {"candidates": 6, "top": 3, "ceiling": 0.125}),
     ("dns", {"candidates": 5, "ceiling": "-50%"}),
     ("lfm-d", {"candidates": 6, "rho": 0.3, "ceiling": 0.0}),
+    ("mixgcf", {"candidates": 6}),
+    ("mixgcf", {"candidates": 3, "ceiling": 0.0}),
     ("ahns", {"candidates": 6}),
     ("ahns", {"candidates": 6, "alpha": 0.5, "beta": 0.5, "ceiling": 0.25}),
     ("ahns", {"candidates": 6, "alpha": 1.0, "beta": 0.25, "p": 0.0}),

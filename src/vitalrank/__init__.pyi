@@ -48,6 +48,7 @@ from vitalrank.samplers.mixed import Mixed as Mixed
 from vitalrank.samplers.pooled import AHNS as AHNS
 from vitalrank.samplers.pooled import DNS as DNS
 from vitalrank.samplers.pooled import LFMD as LFMD
+from vitalrank.samplers.pooled import MixGCF as MixGCF
 from vitalrank.samplers.ranked import AOBPR as AOBPR
 from vitalrank.samplers.rejecting import LFMW as LFMW
 from vitalrank.samplers.rejecting import VINS as VINS

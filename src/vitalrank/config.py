@@ -14,6 +14,7 @@ from vitalrank._util.checks import (
     check_count,
     check_number,
     check_positive,
+    is_number,
     parse_metric,
     to_builtin_scalars,
 )
@@ -22,6 +23,7 @@ from vitalrank.registry import LOSSES, OPTIMIZERS
 from vitalrank.schedules import SCHEDULES
 
 OPTIMIZER_NAMES = tuple(OPTIMIZERS)
+CORRECTIONS = ("none", "logq")
 PRECISIONS = ("float32", "bfloat16")
 CHECKPOINT_SECONDS = 30.0  # between two checkpoints
 # Settings that a resumed run may change: they do not affect the bits of an epoch.
@@ -40,7 +42,7 @@ class TrainConfig:
     lr, reg
         Learning rate; L2 weight, per occurrence of a row in a batch.
     loss, margin
-        ``"bpr"``, ``"hinge"``, ``"cross_entropy"`` or ``"softmax"``; the margin is the hinge's.
+        ``"bpr"``, ``"hinge"``, ``"cross_entropy"``, ``"gbce"`` or ``"softmax"``; the margin is the hinge's.
     optimizer
         ``"adam"``, ``"adagrad"`` or ``"sgd"``. Gradients of a batch are summed per row; only rows
         that a batch touches are updated.
@@ -61,6 +63,14 @@ class TrainConfig:
     precision
         ``"float32"``, or ``"bfloat16"``: layers of a torch model multiply in it; the values stay float32.
 
+    temperature
+        The loss reads every score divided by it.
+    correct
+        ``"logq"`` multiplies the softmax loss's weights by ``1 / (k q_j)``, q the sampler's proposal: the sum over k
+        negatives then estimates that over all items. ``"none"`` does not.
+    calibration
+        ``t`` of the loss ``"gbce"``: from 0, which is the cross entropy, to 1.
+
     Examples
     --------
     >>> TrainConfig(lr=0.01).optimizer
@@ -68,7 +78,7 @@ class TrainConfig:
     >>> TrainConfig(loss="huber")
     Traceback (most recent call last):
     ...
-    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy, softmax.
+    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy, gbce, softmax.
     """
 
     epochs: int = 100
@@ -87,6 +97,9 @@ class TrainConfig:
     seed: int = 0
     device: str = "cpu"
     precision: str = "float32"
+    temperature: float = 1.0
+    correct: str = "none"
+    calibration: float = 0.75
 
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
@@ -103,6 +116,12 @@ class TrainConfig:
         check_positive("lr", self.lr)
         check_positive("margin", self.margin)
         check_number("reg", self.reg, least=0)
+        check_positive("temperature", self.temperature)
+        check_choice("correct", self.correct, CORRECTIONS)
+        if self.correct != "none" and self.loss != "softmax":
+            raise SettingError(f"correct is {self.correct!r}, which is for the loss 'softmax', not {self.loss!r}.")
+        if not (is_number(self.calibration) and 0.0 <= self.calibration <= 1.0):
+            raise SettingError(f"calibration is {self.calibration!r}; it must be from 0 (cross entropy) to 1.")
         self.parsed_metric()
 
     def with_defaults(self, own: Mapping[str, Any], fixed: Collection[str] = ()) -> TrainConfig:

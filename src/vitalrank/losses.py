@@ -105,6 +105,40 @@ def softmax(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = Non
     return _mean_of_rows(_log_one_more(logits), sample_weight)
 
 
+def gbce(pos: Any, neg: Any, weights: Any = None, positive_weight: float = 1.0, *, sample_weight: Any = None) -> Any:
+    """Generalised binary cross entropy: mean over positives of ``-b ln sigma(s_i) - sum_j w_j * ln sigma(-s_j)``.
+
+    With k negatives of the n items the weight of the positive's term is ``b = 1 - t (1 - k / (n - 1))``
+    (:func:`gbce_weight`): ``t = 1`` makes the scores of a model that was trained on few negatives as calibrated as by
+    all items, ``t = 0`` is :func:`cross_entropy`.
+
+    Parameters are those of :func:`bpr`, and ``positive_weight``, which is b.
+
+    References
+    ----------
+    Petrov and Macdonald, "gSASRec: reducing overconfidence in sequential recommendation trained with negative
+    sampling", RecSys 2023.
+
+    Examples
+    --------
+    >>> float(gbce(np.zeros(1), np.zeros((1, 1)), positive_weight=gbce_weight(1.0, k=1, n_items=3))).__round__(4)
+    1.0397
+    """
+    own = positive_weight * _softplus(-_column(pos, neg, weights))
+    return _mean(own, None, sample_weight) + _mean(_softplus(neg), weights, sample_weight)
+
+
+def gbce_weight(calibration: float, k: int, n_items: int) -> float:
+    """The weight b of a positive's term in :func:`gbce`, with k of the ``n_items - 1`` other items as negatives.
+
+    Examples
+    --------
+    >>> gbce_weight(0.0, k=1, n_items=101), gbce_weight(0.75, k=1, n_items=101)
+    (1.0, 0.2575)
+    """
+    return 1.0 - calibration * (1.0 - min(k / max(n_items - 1, 1), 1.0))
+
+
 class Loss(NamedTuple):
     """A loss: the function, the number the kernels know it by, its value at equal scores, and what else tells it apart.
 
@@ -117,6 +151,8 @@ class Loss(NamedTuple):
     has_margin: bool = False
     is_pointwise: bool = False  # a positive costs something of its own, as much as one unit of weight
     shares_softmax: bool = False  # the negatives of a positive stand in one softmax, not each in a term
+
+    is_calibrated: bool = False  # the weight of a positive's own term follows from the number of negatives
 
     @property
     def is_pairwise(self) -> bool:
@@ -141,6 +177,7 @@ LOSSES = {
     "bpr": Loss(bpr, 0, math.log(2.0)),
     "hinge": Loss(hinge, 1, 1.0, has_margin=True),
     "cross_entropy": Loss(cross_entropy, 2, math.log(2.0), is_pointwise=True),
+    "gbce": Loss(gbce, 2, math.log(2.0), is_pointwise=True, is_calibrated=True),  # the kernels' cross entropy
     "softmax": Loss(softmax, 3, math.log(2.0), shares_softmax=True),
 }
 

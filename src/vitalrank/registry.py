@@ -55,7 +55,7 @@ class Registry(Mapping[str, Entry]):
     >>> LOSSES.find("huber")
     Traceback (most recent call last):
     ...
-    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy, softmax.
+    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy, gbce, softmax.
     """
 
     def __init__(self, kind: str, entries: Mapping[str, Entry]) -> None:
@@ -91,6 +91,7 @@ SAMPLERS = Registry(
         "irgan": Entry("samplers.adversarial:IRGAN"),
         "dns": Entry("samplers.pooled:DNS"),
         "lfm-d": Entry("samplers.pooled:LFMD"),
+        "mixgcf": Entry("samplers.pooled:MixGCF"),
         "ahns": Entry("samplers.pooled:AHNS"),
         "mixed": Entry("samplers.mixed:Mixed"),
         "lfm-w": Entry("samplers.rejecting:LFMW"),
@@ -125,6 +126,7 @@ LOSSES = Registry(
         "bpr": Entry("losses:bpr"),
         "hinge": Entry("losses:hinge"),
         "cross_entropy": Entry("losses:cross_entropy"),
+        "gbce": Entry("losses:gbce"),
         "softmax": Entry("losses:softmax"),
     },
 )

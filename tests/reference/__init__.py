@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from reference.adversarial import irgan
 from reference.mixed import mixed
-from reference.pooled import ahns, cml, dns, lfmd
+from reference.pooled import ahns, cml, dns, lfmd, mixgcf
 from reference.ranked import aobpr
 from reference.rejecting import lfmw, vins
 from reference.row import Answer, Row
@@ -26,6 +26,7 @@ REFERENCES: dict[str, Callable[..., Answer]] = {
     "irgan": irgan,
     "dns": dns,
     "lfm-d": lfmd,
+    "mixgcf": mixgcf,
     "ahns": ahns,
     "mixed": mixed,
     "lfm-w": lfmw,

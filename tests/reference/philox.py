@@ -8,7 +8,7 @@ WORD = 2**32
 
 # What a stream is for.
 PROPOSE, RANK, FACTOR, FALLBACK, SHUFFLE, INITIAL, CLUSTER = range(7)
-CHOICE = 9
+MIX, CHOICE = 8, 9
 STREAMS = 16  # stream = purpose + STREAMS * index of the negative among the k of a row
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from reference.philox import RANK, fine_unit
+from reference.philox import MIX, RANK, fine_unit
 from reference.proposing import at_point, normalised, propose, weighted_proposal
 from reference.row import Answer, Row
 
@@ -39,6 +39,13 @@ def pool_of(row: Row, c: int, candidates: int, ceiling: float | str | None) -> l
 def answer(ids: list[int], candidates: int) -> Answer:
     """Weight 1 for what was found."""
     return Answer(ids, [float(j >= 0) for j in ids], len(ids) * candidates)
+
+
+def mixgcf(row: Row, k: int, candidates: int, ceiling: float | str | None) -> Answer:
+    """The best of the draws, with a uniform share of the positive."""
+    shares = [fine_unit(*row.stream(c).words(MIX, 0)[:2]) for c in range(k)]
+    best = dns(row, k, candidates, 1, ceiling)
+    return Answer(best.ids, best.weights, best.tries, mix=shares)
 
 
 def ahns(row: Row, k: int, candidates: int, alpha: float, beta: float, p: float, ceiling: float | str | None) -> Answer:

@@ -60,3 +60,4 @@ class Answer:
     tries: int
     log_q: list[float] | None = None
     violated: bool | None = None
+    mix: list[float] | None = None

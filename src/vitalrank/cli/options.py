@@ -12,7 +12,7 @@ import typer
 
 from vitalrank import registry
 from vitalrank.cli.config import from_file
-from vitalrank.config import PRECISIONS, TrainConfig
+from vitalrank.config import CORRECTIONS, PRECISIONS, TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.schedules import SCHEDULES
 
@@ -156,6 +156,15 @@ Precision = Annotated[
     str,
     _training(help="float32, or bfloat16 for the layers of a torch model.", autocompletion=complete(PRECISIONS)),
 ]
+Temperature = Annotated[float, _training(help="The loss reads scores divided by it.")]
+Correct = Annotated[
+    str,
+    _training(
+        help=f"Of the softmax loss, for the sampler's proposal: {one_of(CORRECTIONS)}.",
+        autocompletion=complete(CORRECTIONS),
+    ),
+]
+Calibration = Annotated[float, _training(help="Of the loss gbce, from 0 (cross_entropy) to 1.")]
 Json = Annotated[bool, output("--json", help="Print one JSON object.")]
 Config = Annotated[
     Path | None,
@@ -200,6 +209,9 @@ TRAINING = {
     "threads": (Threads, TrainConfig.threads),
     "device": (Device, TrainConfig.device),
     "precision": (Precision, TrainConfig.precision),
+    "temperature": (Temperature, TrainConfig.temperature),
+    "correct": (Correct, TrainConfig.correct),
+    "calibration": (Calibration, TrainConfig.calibration),
 }
 FILES = {"config": (Config, None), "save_config": (SaveConfig, None), "force": (Force, False), "json": (Json, False)}
 

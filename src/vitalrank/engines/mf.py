@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vitalrank._util.memory import large_zeros
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Engine
+from vitalrank.engines.correcting import check_loss, positive_weight
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.initial import fill_normal
 from vitalrank.kernels.cpu.training.step import Tables
@@ -41,6 +42,7 @@ class MFEngine(Engine):
         self._sampler = as_bound(sampler, train, config.seed)
         self._config = config
         self._loss = find_loss(config.loss)
+        check_loss(config, self._sampler)
         self._step_config = step_config_of(config, self._sampler, bias)
         self._batch = min(config.batch_of(len(train)), len(train))
 
@@ -76,6 +78,11 @@ class MFEngine(Engine):
                 raise ValueError(f"{name} is {tuple(arrays[name].shape)}, not {tuple(table.shape)}")
             self._assign(table, arrays[name])
 
+    def _config_for(self, k: int) -> StepConfig:
+        """The step's settings for so many negatives per positive, which some samplers choose themselves."""
+        weight = positive_weight(self._config, k, self._train.n_items)
+        return self._step_config if weight == 1.0 else self._step_config._replace(positive_weight=weight)
+
     def _step_sizes(self, rate: Callable[[float], float]) -> list[float]:
         """The step size of each batch of the epoch."""
         return self._step_config.optimizer.step_sizes(rate, len(self._train), self._batch, self.step)
@@ -87,8 +94,9 @@ def step_config_of(config: TrainConfig, sampler: Any, bias: bool) -> StepConfig:
     loss = find_loss(config.loss)
     kind = SoftmaxStepConfig if loss.shares_softmax else StepConfig
     return kind(
-        loss.code, float(config.margin), sampler.differentiable_weights, optimizer, int(bias), float(config.reg)
-    )
+        loss.code, float(config.margin), sampler.differentiable_weights, optimizer, int(bias), float(config.reg),
+        1.0 / config.temperature,
+    )  # fmt: skip
 
 
 def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int) -> Tables:

@@ -13,6 +13,7 @@ from vitalrank._util.devices import enough_memory
 from vitalrank._util.memory import large_zeros
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import HostEngine, Totals
+from vitalrank.engines.correcting import corrected
 from vitalrank.engines.mf import MFEngine, new_tables
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.batches import Batch, load_batch
@@ -23,6 +24,7 @@ from vitalrank.samplers.base import BoundSampler, SampleRequest
 
 Array = NDArray[Any]
 _ADVICE = "use a smaller dim, batch or number of negatives"
+_UNMIXED = np.zeros((0, 0), np.float32)
 _PRELOADED = 8  # batches loaded by one parallel call: starting the threads takes a quarter of the time of loading one
 
 
@@ -81,11 +83,13 @@ class CpuEngine(MFEngine, HostEngine):
                 yield self._buffers.batch(start, min(self._batch, len(several.users) - start))
 
     def _train_batch(self, batch: Batch, step_size: float, totals: Totals) -> None:
-        draw = self._draw(batch)
+        draw = corrected(self._draw(batch), self._config, np)
         self.step += 1
         ids, weights = np.ascontiguousarray(draw.ids, np.int64), np.ascontiguousarray(draw.weights, np.float32)
         scratch = self._buffers.scratch(ids.shape[1])
-        loss, vanished, skipped = train_step(self._step_config, step_size, ids, weights, batch, self._tables, *scratch)
+        mix = _UNMIXED if draw.mix is None else np.ascontiguousarray(draw.mix, np.float32)
+        config = self._config_for(ids.shape[1])
+        loss, vanished, skipped = train_step(config, step_size, ids, weights, mix, batch, self._tables, *scratch)
         count = len(ids)
         totals.positives += count
         totals.skipped += skipped
@@ -97,19 +101,19 @@ class CpuEngine(MFEngine, HostEngine):
         else:
             weight = float(batch.weights @ weights.sum(1))
             trained = float(batch.weights @ (ids >= 0).any(1))
-        totals.start_loss += self._loss.at_start(self._config.margin, weight, trained)
+        totals.start_loss += self._loss.at_start(self._config.margin, weight, trained * config.positive_weight)
         if draw.violated is not None:
             totals.violated = (totals.violated or 0) + int(np.count_nonzero(draw.violated))
 
     def _draw(self, batch: Batch) -> Any:
-        """Draw negatives. Built-in samplers skip argument checks and log_q, which training does not use."""
+        """Draw negatives. Built-in samplers skip argument checks, and log_q unless the loss is corrected by it."""
         k = self._config.negatives
         if not isinstance(self._sampler, BoundSampler):
             return self._sampler(batch.queries, self.items, batch.users, batch.positives, step=self.step, k=k)
         counter = self._backend.counter(self._sampler.seed, self.step, self._buffers.rows[: len(batch.users)])
         request = SampleRequest(
             self._backend, batch.users, batch.positives, counter, self.step, k, batch.queries, self.items,
-            with_log_q=False,
+            with_log_q=self._config.correct != "none",
         )  # fmt: skip
         return self._sampler.draw(request)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from vitalrank._util.devices import enough_memory
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Totals
+from vitalrank.engines.correcting import corrected
 from vitalrank.engines.cuda_graphs import capture, new_stream
 from vitalrank.engines.mf import MFEngine
 from vitalrank.engines.mf_gpu_arrays import GRAPH_STEPS, bytes_needed, new_device_arrays
@@ -48,6 +49,7 @@ class GpuEngine(MFEngine):
         super().__init__(train, sampler, config, dim, bias)
         self._device = device
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._positive_weight = 1.0  # in the loss, by the number of negatives
         self._item_acc: Accumulators | None = None
         with enough_memory(device, bytes_needed(train, dim + bias, config), _ADVICE):
             self._arrays = new_device_arrays(train, config, dim, bias, int(self._sampler.seed), device)
@@ -158,14 +160,14 @@ class GpuEngine(MFEngine):
         batch = new_batch(size, width, self._device, weighted=arrays.positives.weights is not None)
         load_batch(arrays.permutation, offset, arrays.step_state, arrays.positives, self.users, batch)
         if not isinstance(self._sampler, BoundSampler):
-            return batch, self._adapted_draw(batch, step)
+            return batch, corrected(self._adapted_draw(batch, step), self._config, torch)
         number = arrays.step_state.steps[offset : offset + 1]
         counter = arrays.counter._replace(step=number, rows=arrays.counter.rows[:size])
         request = SampleRequest(
             self._sampler.device_backend(self._device), batch.users, batch.positives, counter, step,
-            self._config.negatives, batch.queries, self.items, with_log_q=False,
+            self._config.negatives, batch.queries, self.items, with_log_q=self._config.correct != "none",
         )  # fmt: skip
-        return batch, self._sampler.draw(request)
+        return batch, corrected(self._sampler.draw(request), self._config, torch)
 
     def _adapted_draw(self, batch: Batch, step: int) -> Draw:
         """A custom sampler's draw, in the types that the kernels read."""
@@ -176,9 +178,10 @@ class GpuEngine(MFEngine):
             return torch.as_tensor(array, dtype=kind, device=self._device).contiguous()
 
         violated = None if draw.violated is None else cast(draw.violated, torch.bool)
+        log_q, mix = (None if part is None else cast(part, torch.float32) for part in (draw.log_q, draw.mix))
         return Draw(
             cast(draw.ids, torch.int64), cast(draw.weights, torch.float32), cast(draw.tries, torch.int32),
-            violated=violated,
+            log_q, violated, mix,
         )  # fmt: skip
 
     def _update(self, offset: int, batch: Batch, draw: Draw) -> None:
@@ -186,9 +189,11 @@ class GpuEngine(MFEngine):
         if self._item_acc is None:  # some samplers choose the number of negatives themselves
             occurrences = self._batch * (1 + draw.ids.shape[1])
             self._item_acc = new_accumulators(self._train.n_items, self.items.shape[1], occurrences, self._device)
+        config = self._config_for(draw.ids.shape[1])
+        self._positive_weight = config.positive_weight
         train_step(
-            self._step_config, offset, arrays.step_state, draw.ids, draw.weights, draw.tries, draw.violated,
-            arrays.positives, batch, arrays.tables, arrays.stats, arrays.user_acc, self._item_acc,
+            config, offset, arrays.step_state, draw.ids, draw.weights, draw.mix, draw.tries,
+            draw.violated, arrays.positives, batch, arrays.tables, arrays.stats, arrays.user_acc, self._item_acc,
         )  # fmt: skip
 
     def _totals(self) -> Totals:
@@ -201,7 +206,7 @@ class GpuEngine(MFEngine):
             positives=positives,
             skipped=positives - int(trained),
             loss=loss,
-            start_loss=self._loss.at_start(self._config.margin, weight, trained),
+            start_loss=self._loss.at_start(self._config.margin, weight, trained * self._positive_weight),
             tries=int(tries),
             vanished=int(vanished),
             violated=int(violated) if self._sampler.has_margin else None,

@@ -15,6 +15,7 @@ from vitalrank._util.devices import enough_memory
 from vitalrank._util.threads import check_not_forked
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Engine, Totals
+from vitalrank.engines.correcting import check_loss, corrected, positive_weight
 from vitalrank.engines.cuda_graphs import capture
 from vitalrank.engines.network import Network, RandomModule, device_of
 from vitalrank.engines.network_state import live_state, load_network, network_arrays
@@ -57,6 +58,8 @@ class TorchEngine(Engine):
         self._modes = training_modes(network)
         self._sampler = as_bound(sampler, train, config.seed)
         self._config = config
+        self._n_items = train.n_items
+        check_loss(config, self._sampler)
         self._loss = network.loss(config)
         self._device = device_of(network)
         self._optimizer = new_optimizer(network, config.optimizer)
@@ -174,9 +177,9 @@ class TorchEngine(Engine):
             batch = self._rows.batch(self._network, self._batches.rows(count))
             self._network.sample_weight = None if self._log_weights is None else self._log_weights[batch.rows]
             inputs = self._network.sampler_inputs(batch.encoded) if self._sampler.needs_scores else {}
-            draw = self._draw(batch.users, batch.positives, inputs)
+            draw = corrected(self._draw(batch.users, batch.positives, inputs), self._config, torch)
             ids = torch.cat([batch.positives[:, None], draw.ids.clamp(min=0)], 1)  # (P, 1 + k)
-            scores = self._network.score(batch.encoded, ids).float()
+            scores = self._loss_scores(self._network.score(batch.encoded, ids).float(), getattr(draw, "mix", None))
             auxiliary = self._network.auxiliary_loss()
         loss = self._loss_of(scores, self._weights(draw, scores[:, 1:])) * len(batch)
         (loss if auxiliary is None else loss + auxiliary).backward()  # type: ignore[no-untyped-call]
@@ -205,7 +208,7 @@ class TorchEngine(Engine):
             self.step,
             k,
             *vectors,
-            with_log_q=self._sampler.differentiable_weights,
+            with_log_q=self._sampler.differentiable_weights or self._config.correct != "none",
         )
         return self._sampler.draw(request)
 
@@ -217,10 +220,19 @@ class TorchEngine(Engine):
         logits = self._sampler.logits(negatives, draw.log_q)
         return torch.softmax(logits.masked_fill(draw.ids < 0, -math.inf), 1)
 
+    def _loss_scores(self, scores: Tensor, mix: Tensor | None) -> Tensor:
+        """The scores as the loss reads them: negatives mixed with the positive, all divided by the temperature."""
+        if mix is not None:
+            negatives = scores[:, 1:]
+            scores = torch.cat([scores[:, :1], negatives + mix * (scores[:, :1] - negatives)], 1)
+        return scores if self._config.temperature == 1.0 else scores / self._config.temperature
+
     def _loss_of(self, scores: Tensor, weights: Tensor) -> Tensor:
         """The mean loss of a batch, each positive's scaled by its weight where the log has weights."""
         of_positives = self._network.sample_weight
-        given = {} if of_positives is None else {"sample_weight": of_positives}
+        given: dict[str, Any] = {} if of_positives is None else {"sample_weight": of_positives}
+        if find_loss(self._config.loss).is_calibrated:
+            given["positive_weight"] = positive_weight(self._config, weights.shape[1], self._n_items)
         return self._loss(scores[:, 0], scores[:, 1:], weights, **given)
 
     def _count(self, draw: Any, scores: Tensor, loss: Tensor) -> None:

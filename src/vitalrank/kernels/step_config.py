@@ -20,6 +20,8 @@ class StepConfig(NamedTuple):
     optimizer: Optimizer
     frozen: int  # trailing columns of the users' table that are not trained
     reg: float
+    scale: float = 1.0  # of the scores that the loss reads
+    positive_weight: float = 1.0  # of a positive's own term, in a pointwise loss
 
 
 class SoftmaxStepConfig(StepConfig):

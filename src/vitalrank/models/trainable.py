@@ -38,6 +38,9 @@ class FitOptions(TypedDict, total=False):
     seed: int
     device: str
     precision: str
+    temperature: float
+    correct: str
+    calibration: float
     callbacks: Sequence[Callback]
     checkpoint: str | os.PathLike[str] | None
     checkpoint_epochs: int | None
@@ -107,7 +110,7 @@ class TrainableModel(Recommender):
             See :class:`vitalrank.TrainConfig`.
         patience, valid_every, metric
             How ``valid`` picks the epoch and ends the training; see :class:`vitalrank.TrainConfig`.
-        threads, seed, device, precision
+        threads, seed, device, precision, temperature, correct, calibration
             See :class:`vitalrank.TrainConfig`.
         callbacks, checkpoint, checkpoint_epochs, checkpoint_seconds, resume, progress
             See :class:`vitalrank.Trainer`.

@@ -7,7 +7,7 @@ from vitalrank.samplers.counting import Counts
 from vitalrank.samplers.in_batch import InBatch
 from vitalrank.samplers.known import Known
 from vitalrank.samplers.mixed import Mixed
-from vitalrank.samplers.pooled import AHNS, CML, DNS, LFMD
+from vitalrank.samplers.pooled import AHNS, CML, DNS, LFMD, MixGCF
 from vitalrank.samplers.ranked import AOBPR
 from vitalrank.samplers.rejecting import LFMW, VINS, reject_sample
 from vitalrank.samplers.softmax_weighted import PRIS, SA
@@ -47,6 +47,7 @@ __all__ = [
     "Draw",
     "InBatch",
     "Known",
+    "MixGCF",
     "Mixed",
     "Popularity",
     "Sampler",

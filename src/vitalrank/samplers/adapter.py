@@ -59,7 +59,9 @@ def _check_draw(draw: Any, rows: int, n_items: int) -> None:
     missing = [name for name in ("ids", "weights", "tries") if not hasattr(getattr(draw, name, None), "shape")]
     if missing:
         raise SettingError(f"the sampler gave a {type(draw).__name__} without {missing[0]}; give a vr.samplers.Draw.")
-    ids = draw.ids
+    ids, mix = draw.ids, getattr(draw, "mix", None)
+    if mix is not None and tuple(mix.shape) != tuple(ids.shape):
+        raise SettingError(f"the sampler gave a mix of shape {tuple(mix.shape)}; give that of ids, {tuple(ids.shape)}.")
     shapes = tuple(ids.shape), tuple(draw.weights.shape), tuple(draw.tries.shape)
     if len(ids.shape) != 2 or shapes != ((rows, ids.shape[1]), (rows, ids.shape[1]), (rows,)):
         raise SettingError(

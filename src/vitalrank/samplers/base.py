@@ -41,6 +41,9 @@ class Draw:
         Log of the probability with which each id was proposed, (B, k) float32, if the proposal has a density.
     violated
         Whether each of the k negatives came within the margin, (B,) bool, if the sampler has a margin.
+    mix
+        Share m of the positive in each negative, (B, k) float32, from 0 to 1: its vector is ``m v_i + (1 - m) v_j``,
+        so its score is ``m s_i + (1 - m) s_j``. None: nothing is mixed.
     """
 
     ids: Any
@@ -48,6 +51,7 @@ class Draw:
     tries: Any
     log_q: Any = None
     violated: Any = None
+    mix: Any = None
 
 
 @dataclass(frozen=True)

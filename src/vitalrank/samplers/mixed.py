@@ -104,11 +104,14 @@ class BoundMixed(BoundSampler):
         backend.kernels.draw_units(request.counter, CHOICE, units)
         first = (a.ids >= 0) & ((units < self.settings.share) | (b.ids < 0))  # (B, k)
         ids = xp.where(first, a.ids, b.ids)
+        mix = None
+        if a.mix is not None or b.mix is not None:
+            mix = backend.cast(xp.where(first, *(0.0 if x.mix is None else x.mix for x in (a, b))), np.float32)
         log_q = None
         if request.with_log_q:
             both = (a.ids >= 0) & (b.ids >= 0)  # else one of the two is sure
             log_q = self._mixture(request, ids, xp.where(both, self.settings.share, (a.ids >= 0) * 1.0))
-        return Draw(ids, xp.where(first, a.weights, b.weights), a.tries + b.tries, log_q)
+        return Draw(ids, xp.where(first, a.weights, b.weights), a.tries + b.tries, log_q, mix=mix)
 
     def log_density(self, request: SampleRequest, ids: Any) -> Any:
         return self._mixture(request, ids, self.settings.share)

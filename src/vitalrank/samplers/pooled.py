@@ -1,8 +1,8 @@
-"""Samplers that draw a pool and pick by rank or score: DNS, LFM-D, AHNS and CML's hardest of k."""
+"""Samplers that draw a pool and pick by rank or score: DNS, LFM-D, MixGCF, AHNS and CML's hardest of k."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_count, check_number, check_positive, to_builtin_scalars
 from vitalrank.errors import SettingError
+from vitalrank.kernels.rng import MIX
 from vitalrank.samplers.base import LATER, BoundSampler, Draw, Sampler, SampleRequest
 from vitalrank.samplers.ceiling import Ceiling, drop_above, offsets, score_limits
 from vitalrank.samplers.proposals import uniform_proposal
@@ -214,6 +215,63 @@ class BoundAdaptivePool(BoundPool):
         # A score outside the pool's range is nearest to one of its ends; within it, distances do not lose digits.
         wanted = xp.minimum(xp.maximum(wanted, xp.amin(scores, 2)), xp.amax(scores, 2))  # (B, k)
         return super()._pick(request, pool, request.backend.cast(-abs(scores - wanted[:, :, None]), np.float32))
+
+
+@dataclass(frozen=True, repr=False)
+class MixGCF(Sampler):
+    """MixGCF without its graph: the best-scoring of a pool, with a random share of the positive mixed into its vector.
+
+    The negative is ``m v_i + (1 - m) v_j``, m uniform in [0, 1), ``j = argmax over the pool of s_uj``. With one m for
+    the pool the order of the mixed candidates is that of their scores. The share is ``Draw.mix``.
+
+    Read the plain definition first: ``tests/reference/pooled.py``.
+
+    Parameters
+    ----------
+    candidates
+        Size of the pool, drawn with replacement among the items the user has not seen.
+    ceiling
+        A candidate that outscores the positive by more than this is no negative: a number, a share of the positive's
+        score (``"10%"``), or None for no ceiling. Where none is left there is no negative.
+
+    References
+    ----------
+    Huang, Dong, Ding, Yang, Feng, Wang and Tang, "MixGCF: an improved training method for graph neural network-based
+    recommender systems", KDD 2021.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([0, 1, 1], [0, 1, 2])
+    >>> draw = vr.MixGCF(candidates=32).bind(log, seed=0)([[1.0]], [[0.0], [1.0], [2.0]], [0], [0])
+    >>> draw.ids.tolist(), bool(0 <= draw.mix[0, 0] < 1)
+    ([[2]], True)
+    """
+
+    candidates: int = 64
+    ceiling: Ceiling = field(default=None, metadata=LATER)
+
+    def __post_init__(self) -> None:
+        to_builtin_scalars(self)
+        check_count("candidates", self.candidates)
+        offsets(self.ceiling)
+
+    def rank_probabilities(self) -> NDArray[np.float64]:
+        """The best, always."""
+        return np.ones(1)
+
+    def _bound(self) -> type[BoundSampler]:
+        return BoundMixingPool
+
+
+class BoundMixingPool(BoundPool):
+    """The best of a pool, and a random share of the positive for each."""
+
+    def _draw(self, request: SampleRequest) -> Draw:
+        backend = request.backend
+        units = backend.empty((len(request), request.k), np.float64)
+        backend.kernels.draw_units(request.counter, MIX, units)
+        return replace(super()._draw(request), mix=backend.cast(units, np.float32))
 
 
 @dataclass(frozen=True)

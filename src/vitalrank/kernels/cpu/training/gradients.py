@@ -9,7 +9,7 @@ import numpy as np
 from numba.core.types import NoneType
 from numba.extending import overload
 
-from vitalrank.kernels.compiling import INNER, PICKED, njit
+from vitalrank.kernels.compiling import INNER, LEAN, PICKED, njit
 from vitalrank.kernels.step_config import CROSS_ENTROPY, HINGE, SoftmaxStepConfig, StepConfig
 
 
@@ -61,6 +61,32 @@ def _pair(config: Any, positive: Any, negative: Any) -> Any:
     return _logistic(negative if config.loss == CROSS_ENTROPY else negative - positive)
 
 
+@njit(inline="always", cache=True, **LEAN)
+def loss_scores(config: Any, b: Any, mix: Any, score_grads: Any) -> None:
+    """The scores as the loss reads them: negatives mixed with the positive, all scaled.
+
+    A negative ``m v_i + (1 - m) v_j`` scores ``m s_i + (1 - m) s_j``. ``mix`` is (B, k), or empty.
+    """
+    if len(mix) > 0:
+        for c in range(mix.shape[1]):
+            score_grads[b, 1 + c] += mix[b, c] * (score_grads[b, 0] - score_grads[b, 1 + c])
+    if config.scale != 1.0:
+        for c in range(score_grads.shape[1]):
+            score_grads[b, c] *= np.float32(config.scale)
+
+
+@njit(inline="always", cache=True, **LEAN)
+def unmixed_grads(config: Any, b: Any, mix: Any, score_grads: Any) -> None:
+    """Derivatives by the rows' own scores, from those by what the loss read."""
+    if config.scale != 1.0:
+        for c in range(score_grads.shape[1]):
+            score_grads[b, c] *= np.float32(config.scale)
+    if len(mix) > 0:
+        for c in range(mix.shape[1]):
+            score_grads[b, 0] += mix[b, c] * score_grads[b, 1 + c]
+            score_grads[b, 1 + c] -= mix[b, c] * score_grads[b, 1 + c]
+
+
 def _softmax_loss_grad(config: Any, b: Any, ids: Any, weights: Any, score_grads: Any) -> Any:
     """The negatives share one softmax; the largest slope is the positive's."""
     positive = score_grads[b, 0]
@@ -97,8 +123,9 @@ def _pairwise_loss_grad(config: Any, b: Any, ids: Any, weights: Any, score_grads
         for c in range(ids.shape[1]):
             mean += weights[b, c] * _pair(config, positive, score_grads[b, 1 + c])[0]
     if pointwise:
-        loss, slope = _logistic(-positive)
-        own = -slope
+        value, slope = _logistic(-positive)
+        loss = np.float32(config.positive_weight) * value
+        own = -np.float32(config.positive_weight) * slope
         max_slope = slope
     for c in range(ids.shape[1]):
         weight = weights[b, c]

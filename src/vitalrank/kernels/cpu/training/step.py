@@ -24,7 +24,7 @@ from vitalrank.kernels.cpu.training.coalescing import (
     new_coalesced,
     shard_bounds,
 )
-from vitalrank.kernels.cpu.training.gradients import loss_grad, scale_row
+from vitalrank.kernels.cpu.training.gradients import loss_grad, loss_scores, scale_row, unmixed_grads
 from vitalrank.kernels.cpu.training.optimizers import update_row
 from vitalrank.kernels.step_config import StepConfig
 from vitalrank.losses import VANISHED
@@ -72,13 +72,17 @@ def train_step(
     rate: float,
     ids: Any,
     weights: Any,
+    mix: Any,
     batch: Batch,
     tables: Tables,
     buffers: StepBuffers,
     users: Coalesced,
     items: Coalesced,
 ) -> tuple[float, int, int]:  # fmt: skip
-    """Update the tables by one batch; returns the summed loss, and how many positives vanished and were skipped."""
+    """Update the tables by one batch; returns the summed loss, and how many positives vanished and were skipped.
+
+    ``mix`` (B, k), or empty, is the share of the positive in each negative.
+    """
     width, shards = batch.queries.shape[1], threads_for(_COST * len(ids))
     found = np.zeros(2, np.int64)  # distinct rows, of users and of items
     sums = np.zeros(3)
@@ -86,8 +90,8 @@ def train_step(
     def worker(shard: int, arrivals: Any) -> None:
         gradient = np.empty(width, np.float32)
         _train_shard(
-            shard, shards, arrivals, found, sums, gradient, config, rate, ids, weights, batch, tables, buffers, users,
-            items,
+            shard, shards, arrivals, found, sums, gradient, config, rate, ids, weights, mix, batch, tables, buffers,
+            users, items,
         )  # fmt: skip
 
     with_barrier(shards, worker)
@@ -99,7 +103,7 @@ def train_step(
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", **LEAN)
 def _train_shard(
     shard: Any, shards: Any, arrivals: Any, found: Any, sums: Any, gradient: Any, config: Any, rate: Any, ids: Any,
-    weights: Any, batch: Any, tables: Any, buffers: Any, users: Any, items: Any,
+    weights: Any, mix: Any, batch: Any, tables: Any, buffers: Any, users: Any, items: Any,
 ) -> None:  # fmt: skip
     """One thread's shard of a step; the barriers are in compiled code, where they cost next to nothing."""
     if shard == 0:  # the first thread to start, and this takes longer
@@ -114,8 +118,9 @@ def _train_shard(
         if not batch.eager_queries:
             _load_queries(first, last, end, tables.users, batch.queries, users)
         _forward_backward(
-            users.order[users.starts[first] : users.starts[last]], config, ids, weights, batch, tables.items, buffers
-        )
+            users.order[users.starts[first] : users.starts[last]], config, ids, weights, mix, batch,
+            tables.items, buffers,
+        )  # fmt: skip
         _update_users(first, last, end, gradient, config, rate, ids, batch, tables, buffers, users)
     barrier(arrivals, shards)
     if shard == 0:
@@ -157,13 +162,15 @@ def _update_users(
 
 @njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
 def _forward_backward(
-    occurrences: Any, config: Any, ids: Any, weights: Any, batch: Any, items: Any, buffers: Any
+    occurrences: Any, config: Any, ids: Any, weights: Any, mix: Any, batch: Any, items: Any, buffers: Any
 ) -> None:
     """Losses and score gradients of some rows of the batch."""
     _score_all(occurrences, ids, batch, items, buffers.score_grads)
     for occurrence in range(len(occurrences)):
         b = occurrences[occurrence]
+        loss_scores(config, b, mix, buffers.score_grads)
         loss, max_slope = loss_grad(config, b, ids, weights, buffers.score_grads)
+        unmixed_grads(config, b, mix, buffers.score_grads)
         buffers.losses[b] = scale_row(b, batch.weights, loss, buffers.score_grads)
         buffers.vanished[b] = max_slope < VANISHED
 

@@ -27,13 +27,14 @@ def loss_grad(
     weight: tl.tensor,
     drawn: tl.tensor,
     margin: tl.tensor,
+    positive_weight: tl.tensor,
     LOSS: tl.constexpr,
     WEIGHT_GRADIENT: tl.constexpr,
 ) -> Any:
     """Loss, derivative by the positive's score and by the negatives', largest slope."""
     if LOSS == SOFTMAX:
         return softmax_loss_grad(positive, negative, weight, drawn, WEIGHT_GRADIENT)
-    return pairwise_loss_grad(positive, negative, weight, drawn, margin, LOSS, WEIGHT_GRADIENT)
+    return pairwise_loss_grad(positive, negative, weight, drawn, margin, positive_weight, LOSS, WEIGHT_GRADIENT)
 
 
 @triton.jit
@@ -61,6 +62,7 @@ def pairwise_loss_grad(
     weight: tl.tensor,
     drawn: tl.tensor,
     margin: tl.tensor,
+    positive_weight: tl.tensor,
     LOSS: tl.constexpr,
     WEIGHT_GRADIENT: tl.constexpr,
 ) -> Any:
@@ -82,8 +84,8 @@ def pairwise_loss_grad(
     max_slope = tl.max(slope, axis=1)[:, None]
     if LOSS == CROSS_ENTROPY:
         own_loss, own_slope = logistic(-positive)
-        loss += own_loss
-        own = -own_slope
+        loss += positive_weight * own_loss
+        own = -positive_weight * own_slope
         max_slope = tl.maximum(max_slope, own_slope)
     else:
         own = -tl.sum(grad, axis=1)[:, None]

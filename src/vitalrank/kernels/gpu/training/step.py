@@ -32,6 +32,7 @@ def train_step(
     step_state: StepState,
     ids: Tensor,
     weights: Tensor,
+    mix: Tensor | None,
     tries: Tensor,
     violated: Tensor | None,
     positives: Positives,
@@ -48,11 +49,12 @@ def train_step(
     elect_owners(offset, step_state, ids, batch, user_acc, item_acc)
     rows = _ROWS if K == 1 else 1
     _forward_backward[(triton.cdiv(size, rows),)](
-        offset, step_state, ids, weights, tries, tries if violated is None else violated, batch, tables, stats,
-        user_acc, item_acc, positives.batch_size, size, many, width, config.frozen, float(config.margin),
-        float(config.reg),
+        offset, step_state, ids, weights, weights if mix is None else mix, tries,
+        tries if violated is None else violated, batch, tables, stats, user_acc, item_acc, positives.batch_size, size,
+        many, width, config.frozen, float(config.margin), float(config.reg), float(config.scale),
+        float(config.positive_weight),
         R=rows, K=K, D=D, C=min(D, max(_CELLS // K, 1)), LOSS=config.loss, WEIGHT_GRADIENT=bool(config.weight_gradient),
-        HAS_MARGIN=violated is not None, WEIGHTED=positives.weights is not None,
+        HAS_MARGIN=violated is not None, HAS_MIX=mix is not None, WEIGHTED=positives.weights is not None,
         OPTIMIZER=config.optimizer.code, SLOTS=config.optimizer.slots,
         num_warps=1 if K <= 16 else 4,
     )  # fmt: skip
@@ -87,6 +89,7 @@ def _forward_backward(
     step_state: tl.tensor,
     ids: tl.tensor,
     weights: tl.tensor,
+    mix: tl.tensor,
     tries: tl.tensor,
     violated: tl.tensor,
     batch: tl.tensor,
@@ -101,6 +104,8 @@ def _forward_backward(
     frozen: tl.tensor,
     margin: tl.tensor,
     reg: tl.tensor,
+    scale: tl.tensor,
+    positive_weight: tl.tensor,
     R: tl.constexpr,
     K: tl.constexpr,
     D: tl.constexpr,
@@ -108,6 +113,7 @@ def _forward_backward(
     LOSS: tl.constexpr,
     WEIGHT_GRADIENT: tl.constexpr,
     HAS_MARGIN: tl.constexpr,
+    HAS_MIX: tl.constexpr,
     WEIGHTED: tl.constexpr,
     OPTIMIZER: tl.constexpr,
     SLOTS: tl.constexpr,
@@ -143,7 +149,17 @@ def _forward_backward(
             tables.items + negative[:, :, None] * width + d[None, None, :], mask=tile, other=0.0
         )  # (R, K, C)
         scores += tl.sum(rows * query[:, None, :], axis=2)
-    loss, own, grad, max_slope = loss_grad(own_score, scores, weight, drawn, margin, LOSS, WEIGHT_GRADIENT)
+    if HAS_MIX:  # a negative m v_i + (1 - m) v_j
+        share = tl.load(mix + b[:, None] * many + x[None, :], mask=negative_mask, other=0.0)  # (R, K)
+        scores += share * (own_score - scores)
+    loss, own, grad, max_slope = loss_grad(
+        own_score * scale, scores * scale, weight, drawn, margin, positive_weight, LOSS, WEIGHT_GRADIENT
+    )
+    own *= scale
+    grad *= scale
+    if HAS_MIX:
+        own += tl.sum(share * grad, axis=1)[:, None]
+        grad -= share * grad
     total_weight = tl.sum(weight, axis=1)  # (R,)
     if WEIGHTED:
         of_positive = tl.load(batch.weights + b, mask=mask, other=0.0)
@@ -152,7 +168,7 @@ def _forward_backward(
         grad *= of_positive[:, None]
         total_weight *= of_positive
         if LOSS == CROSS_ENTROPY:  # a positive's own term counts 1 in the sums, and weighs so much instead
-            total_weight += tl.where(trained, of_positive - 1.0, 0.0)
+            total_weight += tl.where(trained, positive_weight * (of_positive - 1.0), 0.0)
     for start in tl.range(0, D, C):
         d = start + tl.arange(0, C)
         row = trained[:, None] & (d < width)[None, :]

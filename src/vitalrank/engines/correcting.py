@@ -1,0 +1,41 @@
+"""What the settings of the loss do to a draw: weights that correct for the sampler's proposal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from vitalrank.config import TrainConfig
+from vitalrank.errors import SettingError
+from vitalrank.losses import find_loss, gbce_weight
+
+
+def check_loss(config: TrainConfig, sampler: Any) -> None:
+    """Refuse settings of the loss that the sampler's weights exclude."""
+    if config.correct != "none" and getattr(sampler, "keeps_candidates", False):
+        raise SettingError(
+            f"correct is {config.correct!r}, but the sampler weighs its candidates itself; take one that does not, "
+            "such as uni or pop."
+        )
+    if config.temperature != 1.0 and sampler.differentiable_weights:
+        raise SettingError(
+            f"temperature is {config.temperature:g}, but the gradient flows through the sampler's weights, which "
+            "follow the scores as they are; set its detach=True or leave temperature at 1."
+        )
+
+
+def corrected(draw: Any, config: TrainConfig, xp: Any) -> Any:
+    """The draw with its weights times ``1 / (k q_j)``, where the settings ask for it."""
+    if config.correct == "none":
+        return draw
+    if draw.log_q is None:
+        raise SettingError(
+            f"correct is {config.correct!r}, but the sampler's draws have no log_q; take one with a density, such as "
+            "uni, pop or mixed."
+        )
+    return replace(draw, weights=draw.weights * (xp.exp(-draw.log_q) / draw.ids.shape[1]))
+
+
+def positive_weight(config: TrainConfig, k: int, n_items: int) -> float:
+    """The weight of a positive's own term in the loss, with k negatives of so many items."""
+    return gbce_weight(config.calibration, k, n_items) if find_loss(config.loss).is_calibrated else 1.0
