@@ -84,7 +84,7 @@ def softmax(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = Non
     without correction, but for three things: the negatives are drawn for each positive instead of shared by the batch,
     items the user has seen are left out, and there are k of them whatever the batch. Weights ``1 / (k q_j)`` correct
     for the proposal q of the k draws: then ``sum_j w_j e^s_j`` estimates the sum over all items that q may draw without
-    bias. With ``Draw.log_q`` they are ``exp(-log_q) / k``.
+    bias. With ``Draw.log_q`` they are ``exp(-log_q) / k``; training does so with ``correct="logq"``.
 
     Parameters are those of :func:`bpr`.
 

@@ -12,7 +12,7 @@ from vitalrank.losses import find_loss, gbce_weight
 
 def check_loss(config: TrainConfig, sampler: Any) -> None:
     """Refuse settings of the loss that the sampler's weights exclude."""
-    if config.correct != "none" and getattr(sampler, "keeps_candidates", False):
+    if config.correct != "none" and getattr(sampler, "weighs_by_score", False):
         raise SettingError(
             f"correct is {config.correct!r}, but the sampler weighs its candidates itself; take one that does not, "
             "such as uni or pop."

@@ -164,6 +164,7 @@ class BoundSampler(ABC):
     has_margin = False  # whether a draw says which rows came within a margin
     graph_capturable = True  # whether every call does the same work, so that it can be captured once and replayed
     needs_refresh = False  # whether it keeps an index of the item table, which ``refresh`` rebuilds when it is stale
+    weighs_by_score = False  # whether its weights follow the scores
     keeps_candidates = False  # whether it gives all its candidates in place of k negatives
     differentiable_weights = False  # whether weights are the softmax of ``logits``, with the gradient through them
 

@@ -164,6 +164,7 @@ class BoundSoftmaxWeighted(BoundItemProposal):
     """All candidates of a static proposal, weighted by the softmax of their scores."""
 
     keeps_candidates = True
+    weighs_by_score = True
 
     def __init__(self, settings: Any, *args: Any) -> None:
         super().__init__(settings, *args)
