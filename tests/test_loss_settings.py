@@ -148,3 +148,10 @@ def test_mixgcf_trains_a_model():
 def test_settings_that_exclude_each_other(options, sampler, words):
     with pytest.raises(SettingError, match=words):
         vr.MF(dim=4).fit(LOG, sampler, epochs=1, progress=False, **options)
+
+
+def test_in_batch_negatives_are_corrected():
+    options = {"epochs": 2, "batch": 8, "seed": 0, "progress": False, "loss": "softmax"}
+    plain, corrected = (vr.MF(dim=4).fit(LOG, vr.InBatch(), correct=way, **options) for way in ("none", "logq"))
+    assert not np.array_equal(plain.item_table, corrected.item_table)
+    assert np.isfinite(corrected.item_table).all()
