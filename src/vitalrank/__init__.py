@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "analysis", "comparing", "datasets", "errors", "losses", "metrics", "mining", "models", "registry", "report",
-    "samplers", "serving", "training", "tuning",
+    "samplers", "selection", "serving", "training", "tuning",
 )  # fmt: skip
 _NAMES = {
     **PUBLIC,
@@ -23,6 +23,7 @@ _NAMES = {
     "significance": "evaluation:significance",
     "load": "models:load",
     "mine": "mining:mine",
+    "best": "selection.running:best",
     "tune": "tuning.running:tune",
     "TrainConfig": "config:TrainConfig",
     "Trainer": "training.trainer:Trainer",

@@ -9,6 +9,7 @@ from vitalrank import models as models
 from vitalrank import registry as registry
 from vitalrank import report as report
 from vitalrank import samplers as samplers
+from vitalrank import selection as selection
 from vitalrank import serving as serving
 from vitalrank import training as training
 from vitalrank import tuning as tuning
@@ -56,6 +57,7 @@ from vitalrank.samplers.softmax_weighted import PRIS as PRIS
 from vitalrank.samplers.softmax_weighted import SA as SA
 from vitalrank.samplers.static import Popularity as Popularity
 from vitalrank.samplers.static import Uniform as Uniform
+from vitalrank.selection.running import best as best
 from vitalrank.training.trainer import Trainer as Trainer
 from vitalrank.tuning.running import tune as tune
 

@@ -26,6 +26,7 @@ FILES = {
     "export": "serving",
     "serve": "serving",
     "compare": "compare",
+    "best": "best",
     "tune": "tune",
     "inspect": "inspect",
     "mine": "mine",

@@ -27,7 +27,8 @@ class Trial:
 
     number: int
     settings: Settings  # those that were searched
-    state: str  # "finished", "pruned" (given up early), "diverged" or "repeated" (settings that were tried before)
+    # "finished", "pruned" (given up early), "stopped" (by a time limit), "diverged" or "repeated" (settings of before)
+    state: str
     value: float | None  # the best on valid; of a pruned one, the best until then
     epoch: int | None  # in which that was; None for a model without steps
     epochs: int  # trained in all

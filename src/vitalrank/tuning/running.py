@@ -120,7 +120,7 @@ def tune(
     name = study or "-".join(filter(None, (plan.model_name, plan.sampler_name)))
     distributions = {key: studies.distribution_of(one) for key, one in plan.space.items()}
     chosen = find_method(method, Request(plan.space, distributions, trials, seed, plan.start(), workers))
-    facts = {**_facts(plan, train, valid, seed), "pruner": pruner, "method": method}
+    facts = {**study_facts(plan, train, valid, seed), "pruner": pruner, "method": method}
     run = _StudyRun(plan, train, valid, storage, workers, callback)
     with studies.quiet():
         search = run.search(name, pruner, facts, chosen, distributions, trials)
@@ -207,7 +207,7 @@ def _tuned(search: Search, best: FrozenTrial) -> Tuned:
     )
 
 
-def _facts(plan: Plan, train: Interactions, valid: Interactions, seed: int) -> Mapping[str, Any]:
+def study_facts(plan: Plan, train: Interactions, valid: Interactions, seed: int) -> Mapping[str, Any]:
     """What makes a study this one and no other; where it runs is not part of it."""
     taken = plan.config.with_defaults(plan.make().defaults, plan.fixed)
     training = {name: value for name, value in asdict(taken).items() if name not in ("threads", "device")}

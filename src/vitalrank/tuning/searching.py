@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -36,7 +37,8 @@ Callback = Callable[[int, Record | Trial], None]
 logger = logging.getLogger(__name__)
 
 REPEAT = "repeat"  # parameter of a run-off: added to the seed of training
-WHOLE = ("finished", "repeated")  # states of trials that came to their end
+STOPPED = "stopped"  # state of a trial that its time limit ended: the best epoch until then is its result
+WHOLE = ("finished", "repeated", STOPPED)  # states of trials that have a result
 _POLL_SECONDS = 0.3
 
 
@@ -50,6 +52,7 @@ class Search:
     claims: Claims
     callback: Callback | None
     trials: int  # wanted
+    limit: float = math.inf  # seconds of a trial
     stopped: threading.Event = field(default_factory=threading.Event)
     _done: int = 0  # trials, as last counted: a storage that fails cannot be asked
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -80,6 +83,14 @@ class Search:
                 "trials; mend its storage, such as a full disk, and the same again goes on."
             ) from error
 
+    def run_one(self, limit: float) -> bool:
+        """Run the next trial for at most so many seconds; False if there is none, or none yet."""
+        self.limit = limit
+        trial, is_complete, waits = self._claimed()
+        if trial is not None:
+            self._run(trial)
+        return not (is_complete or waits)  # another worker may have claimed it: ask again
+
     @property
     def whole(self) -> list[FrozenTrial]:
         """Trials that came to their end; Optuna gives the others a value too, the last that they reported."""
@@ -95,20 +106,24 @@ class Search:
 
     def _next(self) -> optuna.Trial | None:
         """The next trial of this worker; waits while that depends on trials of others."""
-        claims = self.claims
         while not self.stopped.is_set():
-            with self._lock:
-                history = claims.history()
-                self._done = len(history.finished)
-                if claims.method.is_complete(history):
-                    return None
-                params = claims.method.propose(history)
-                trial = None if params is None else claims.claim(params, history)
-            if trial is not None:
+            trial, is_complete, waits = self._claimed()
+            if trial is not None or is_complete:
                 return trial
-            if params is None:
+            if waits:
                 self.stopped.wait(_POLL_SECONDS)
         return None
+
+    def _claimed(self) -> tuple[optuna.Trial | None, bool, bool]:
+        """The next trial, whether all are finished, and whether the next one depends on trials that still run."""
+        claims = self.claims
+        with self._lock:
+            history = claims.history()
+            self._done = len(history.finished)
+            if claims.method.is_complete(history):
+                return None, True, False
+            params = claims.method.propose(history)
+            return (None, False, True) if params is None else (claims.claim(params, history), False, False)
 
     def _run(self, trial: optuna.Trial) -> None:
         """Run a trial and write what came of it."""
@@ -133,7 +148,8 @@ class Search:
 
     def _outcome(self, trial: optuna.Trial) -> tuple[dict[str, Any], float | None]:
         """What came of a trial: a note to keep with it, and its value."""
-        before = next((other for other in self.whole if other.params == trial.params), None)
+        same = (other for other in self.whole if other.params == trial.params)
+        before = next((other for other in same if other.user_attrs[OUTCOME]["state"] != STOPPED), None)
         if before is not None:  # a run is a function of its settings
             return {**before.user_attrs[OUTCOME], "state": "repeated"}, before.value
         began = time.perf_counter()
@@ -153,6 +169,8 @@ class _TrialRun:
     best_epoch: int | None = None
     epochs: int = 0
     pruned: bool = False
+    timed_out: bool = False
+    began: float = field(default_factory=time.perf_counter)
 
     def train(self) -> str:
         """Train and measure; returns the state in which it ended."""
@@ -160,9 +178,7 @@ class _TrialRun:
         settings = plan.settings(params)
         model, sampler, config = plan.model(settings), plan.sampler(settings), plan.training(settings)
         if sampler is None:
-            model.fit(self.search.train)
-            self.best = value_of(model, self.search.valid, config.metric, config.threads)
-            return "finished"
+            return self._fit(model, config)
         config = replace(config, seed=config.seed + params.get(REPEAT, 0))
         trainer = Trainer(config, callbacks=[partial(self._on_epoch, config)], progress=False)
         try:
@@ -172,7 +188,18 @@ class _TrialRun:
             return "diverged"
         if self.search.stopped.is_set():
             raise KeyboardInterrupt
+        if self.timed_out:
+            return STOPPED
         return "pruned" if self.pruned else "finished"
+
+    def _fit(self, model: Recommender, config: TrainConfig) -> str:
+        """Fit and measure a model without training steps."""
+        try:
+            model.fit(self.search.train)  # type: ignore[attr-defined]
+        except TrainingError:
+            return "diverged"
+        self.best = value_of(model, self.search.valid, config.metric, config.threads)
+        return "finished"
 
     def _on_epoch(self, config: TrainConfig, record: Record, model: Recommender) -> bool:
         """Report an epoch; True stops the training."""
@@ -184,8 +211,10 @@ class _TrialRun:
             if self.best is None or value > self.best:
                 self.best, self.best_epoch = value, self.epochs
             self.trial.report(value, self.epochs)
-            self.pruned = self.epochs < config.epochs and bool(self.trial.should_prune())
-        return self.pruned or self.search.stopped.is_set()
+            more = self.epochs < config.epochs
+            self.pruned = more and bool(self.trial.should_prune())
+            self.timed_out = more and not self.pruned and time.perf_counter() - self.began > self.search.limit
+        return self.pruned or self.timed_out or self.search.stopped.is_set()
 
 
 def _check_threading() -> None:

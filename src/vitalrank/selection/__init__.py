@@ -1,0 +1,19 @@
+"""The best model for a log within a time budget: models, samplers and settings searched together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vitalrank._util.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from vitalrank.selection.results import Best, Entry
+    from vitalrank.selection.running import best
+
+__all__ = ["Best", "Entry", "best"]
+
+# Loaded on first use: Optuna is needed by the search alone.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {"Best": "selection.results:Best", "Entry": "selection.results:Entry", "best": "selection.running:best"},
+)

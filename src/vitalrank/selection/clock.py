@@ -1,0 +1,61 @@
+"""How much of a time budget is spent, over all processes of a search and also over killed ones."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from optuna import Study
+
+_PREFIX = "session:"
+_EVERY = 2.0  # seconds between two notes in the study
+
+
+@dataclass
+class Clock:
+    """Wall time of a search: of all its processes together, those that run at the same time counted once.
+
+    Each process keeps its begin and its latest moment in the study, so that a killed search that is started again
+    goes on with the time that is left.
+    """
+
+    study: Study
+    seconds: float  # the budget
+    _name: str = field(default_factory=lambda: _PREFIX + secrets.token_hex(8))
+    _began: float = field(default_factory=time.time)
+    _noted: float = 0.0
+
+    def note(self) -> None:
+        """Write down that this process is still at work; cheap when called often."""
+        now = time.time()
+        if now - self._noted >= _EVERY:
+            self._noted = now
+            self.study.set_user_attr(self._name, [self._began, now])
+
+    def spent(self) -> float:
+        """Seconds until now."""
+        sessions = {name: span for name, span in self.study.user_attrs.items() if name.startswith(_PREFIX)}
+        return union_length([*sessions.values(), (self._began, time.time())])
+
+    def left(self) -> float:
+        """Seconds of the budget that are left."""
+        return self.seconds - self.spent()
+
+
+def union_length(spans: Iterable[Iterable[float]]) -> float:
+    """The total length of intervals, what they share counted once.
+
+    Examples
+    --------
+    >>> union_length([(0.0, 2.0), (1.0, 3.0), (10.0, 11.0)])
+    4.0
+    """
+    total, until = 0.0, float("-inf")
+    for start, stop in sorted(tuple(span) for span in spans):
+        total += max(0.0, stop - max(start, until))
+        until = max(until, stop)
+    return total

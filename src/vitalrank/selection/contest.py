@@ -1,0 +1,183 @@
+"""Successive halving over time: the defaults of all candidates first, then ever fewer get the time that is left."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from optuna.trial import FrozenTrial
+
+from vitalrank.errors import StorageError
+from vitalrank.history import Record
+from vitalrank.interactions import Interactions
+from vitalrank.selection.candidates import Candidate, shared_hints
+from vitalrank.selection.clock import Clock
+from vitalrank.tuning import Trial, studies
+from vitalrank.tuning.claims import OUTCOME, Claims
+from vitalrank.tuning.methods import Params
+from vitalrank.tuning.nearby import Nearby
+from vitalrank.tuning.running import study_facts
+from vitalrank.tuning.searching import Search
+from vitalrank.tuning.workers import join
+
+# Called after each epoch of a trial (its record) and each finished trial, with the candidate's label.
+Callback = Callable[[str, "Record | Trial"], None]
+
+MOST_TRIALS = 64  # of a candidate
+FINALISTS = 3
+_FIRST_SHARE = 0.5  # of the time left that the first trials of all candidates may take together
+_RUNGS = ((0.35, 0.5), (0.65, 0.25), (1.0, 0.0))  # until this share of the budget, this share of the candidates goes on
+_FEWEST = 2  # candidates of a rung
+_ONE_SHARE = 0.5  # of the time left that a single trial may take
+_MOST_RESERVED = 0.4  # of the budget, for the final and the refit
+_OVERHEAD = 0.5  # seconds of a finalist beside its training
+_GROWTH = 1.4  # a refit sees more rows than a trial did
+_SAFETY = 1.3  # a fit without epochs may take so much longer than the slowest one before
+
+
+@dataclass
+class Contest:
+    """The search of all candidates.
+
+    Parameters
+    ----------
+    candidates
+        With their searches open.
+    clock
+        Time spent and left.
+    """
+
+    candidates: Sequence[Candidate]
+    clock: Clock
+
+    def run(self) -> None:
+        """Run trials until the time that the final and the refit do not need is spent, or nothing is left to try."""
+        try:
+            self._run()
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt("stopped; the same again goes on where it was, if it has a folder.") from stop
+        except StorageError:
+            raise
+        except studies.LOST as error:
+            raise StorageError(
+                f"the study cannot be written ({studies.first_line(error)}); mend its storage, such as a full disk, "
+                "and the same again goes on."
+            ) from error
+
+    def _run(self) -> None:
+        exhausted: set[str] = set()
+        while True:
+            self.clock.note()
+            chosen = self._next(exhausted)
+            if chosen is None:
+                return
+            candidate, limit = chosen
+            candidate.compile()
+            if not _search(candidate).run_one(limit):
+                exhausted.add(candidate.label)
+
+    def left(self) -> float:
+        """Seconds that are left for trials."""
+        return self.clock.left() - self.reserved()
+
+    def reserved(self) -> float:
+        """Seconds that the final and the refit are estimated to take."""
+        ranked = self.ranked()
+        if not ranked:
+            return 0.1 * self.clock.seconds
+        final = sum(_OVERHEAD + best.user_attrs[OUTCOME]["seconds"] for _, best in ranked[:FINALISTS])
+        refit = _GROWTH * ranked[0][1].user_attrs[OUTCOME]["seconds"]
+        return float(min(final + refit, _MOST_RESERVED * self.clock.seconds))
+
+    def ranked(self) -> list[tuple[Candidate, FrozenTrial]]:
+        """The candidates that have a result, with their best trial, the best first."""
+        found = [(one, best) for one in self.candidates if (best := best_trial(one)) is not None]
+        return sorted(found, key=lambda pair: -float(pair[1].value or 0.0))
+
+    def _next(self, exhausted: set[str]) -> tuple[Candidate, float] | None:
+        """The candidate whose turn it is, and the seconds that its next trial may take."""
+        left = self.left()
+        if left <= 0:
+            return None
+        untried = [one for one in self.candidates if not _search(one).claims.history().alive]
+        if untried:
+            return untried[0], _FIRST_SHARE * left / len(untried)
+        open_ones = [one for one in self._survivors() if one.label not in exhausted]
+        able = [one for one in open_ones if self._can_start(one, left)]
+        if not able:
+            return None
+        return min(able, key=_seconds), _ONE_SHARE * left
+
+    def _survivors(self) -> list[Candidate]:
+        """The best of those that still have something to try; fewer the more of the budget is spent."""
+        spent = 1.0 - max(self.left(), 0.0) / max(self.clock.seconds, 1e-9)
+        share = next((kept for until, kept in _RUNGS if spent < until), 0.0)
+        count = max(_FEWEST, math.ceil(share * len(self.candidates)))
+        searchable = [one for one, _ in self.ranked() if one.plan.space]
+        in_turn = [one for one in searchable if len(_search(one).claims.finished) < MOST_TRIALS]
+        return in_turn[:count]
+
+    def _can_start(self, candidate: Candidate, left: float) -> bool:
+        """Whether a fit that cannot be stopped would end in time."""
+        seconds = [trial.user_attrs[OUTCOME]["seconds"] for trial in _search(candidate).whole]
+        return candidate.has_steps or _SAFETY * max(seconds, default=0.0) < left
+
+
+@contextmanager
+def opened(
+    candidates: Sequence[Candidate],
+    parts: dict[str, Interactions],
+    storage: str | os.PathLike[str] | None,
+    seed: int,
+    callback: Callback | None,
+    clock: Clock,
+) -> Iterator[None]:
+    """Open the study of each candidate, to be searched by this process and any other that names the storage."""
+    with ExitStack() as stack, studies.quiet():
+        for candidate in candidates:
+            facts = study_facts(candidate.plan, parts["train"], parts["valid"], seed)
+            name = candidate.label.replace(" ", "-")
+            study = studies.open_study(
+                storage, name, "median", facts["epochs"], {**facts, "pruner": "median", "method": "nearby"}
+            )
+            worker = stack.enter_context(closing(join(study, studies.file_of(storage), shared=storage is not None)))
+            distributions = {key: studies.distribution_of(one) for key, one in candidate.plan.space.items()}
+            method = Nearby(candidate.plan.space, candidate.start, seed, MOST_TRIALS)
+            claims = Claims(study, distributions, method, worker)
+            report = partial(_report, candidate.label, callback, clock)
+            search = Search(candidate.plan, parts["train"], parts["valid"], claims, report, MOST_TRIALS)
+            method.hints = partial(_hints, candidate, candidates)
+            method.limit = partial(getattr, search, "limit")
+            candidate.search = search
+        yield
+
+
+def best_trial(candidate: Candidate) -> FrozenTrial | None:
+    """The trial with the best value on valid; of those with the same, the first."""
+    whole = [trial for trial in _search(candidate).whole if trial.value is not None]
+    return max(whole, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
+
+
+def _search(candidate: Candidate) -> Search:
+    assert candidate.search is not None, "opened() comes first"
+    return candidate.search
+
+
+def _seconds(candidate: Candidate) -> float:
+    """Time that went into a candidate so far."""
+    return float(sum(trial.user_attrs[OUTCOME]["seconds"] for trial in _search(candidate).claims.finished))
+
+
+def _hints(candidate: Candidate, others: Sequence[Candidate]) -> list[Params]:
+    return [*candidate.variants(), *shared_hints(candidate, others)]
+
+
+def _report(label: str, callback: Callback | None, clock: Clock, number: int, news: Any) -> None:
+    clock.note()
+    if callback is not None:
+        callback(label, news)
