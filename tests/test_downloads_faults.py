@@ -101,6 +101,11 @@ def test_a_date_identifies_a_version_too(server, tmp_path):
 
 WRONG_RANGES = {
     "another start": (206, {"Content-Range": f"bytes 0-{len(WHOLE) - 1}/{len(WHOLE)}"}, WHOLE),
+    "another version": (
+        206,
+        {"Content-Range": f"bytes 1000-{len(WHOLE) - 1}/{len(WHOLE)}", "ETag": '"two"'},
+        WHOLE[1000:],
+    ),
     "no range": (206, {}, WHOLE[1000:]),
     "no numbers": (206, {"Content-Range": "bytes all"}, WHOLE[1000:]),
     "unknown size": (206, {"Content-Range": f"bytes 1000-{len(WHOLE) - 1}/*"}, WHOLE[1000:]),

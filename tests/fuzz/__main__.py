@@ -1,7 +1,7 @@
 """Run areas, each in a process of its own with bounded memory, so that a crash of the interpreter is seen.
 
 ``python -m tests.fuzz [AREA ...] [--seconds S] [--cases N] [--seed K] [--first I]``: a case is a function of seed and
-number alone; the failure says how to run it again.
+number alone. A table says how many cases ran and failed in each area, and how to run those that failed again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import traceback
+from dataclasses import dataclass, field
 
 from tests.fuzz import areas, case_of
 
@@ -21,14 +22,37 @@ from vitalrank.errors import VitalrankError
 
 MEMORY = 12 << 30  # bytes of address space: torch and Numba's threads take some of it
 PATIENCE = 120.0  # seconds for one case, compiling included
+_MOST, _SHOWN = 20, 3000  # failures of an area before it ends, characters of each that are printed
 
 
 def main() -> int:
     given = _arguments()
     if given.inside:
         return _work(given.areas[0], given.seed, given.first, given.cases, given.seconds)
-    failed = [area for area in given.areas or areas() if not _run(area, given)]
-    return 1 if failed else 0
+    names = given.areas or areas()
+    print(f"{'area':<12}{'cases':>10}{'seconds':>10}{'failures':>10}", flush=True)
+    found = [_run(area, given) for area in names]
+    for tally in found:
+        print(tally.details(given.seed), end="")
+    return 1 if any(tally.failed for tally in found) else 0
+
+
+@dataclass
+class Tally:
+    """What the cases of an area came to."""
+
+    area: str
+    cases: int = 0
+    seconds: float = 0.0
+    failed: dict[int, str] = field(default_factory=dict)  # number of a case -> how it ended
+
+    def __str__(self) -> str:
+        return f"{self.area:<12}{self.cases:>10,}{self.seconds:>10,.0f}{len(self.failed):>10}"
+
+    def details(self, seed: int) -> str:
+        """How to run what failed again."""
+        line = "{}\n  again: python -m tests.fuzz {} --seed {} --first {} --cases 1\n"
+        return "".join(line.format(how, self.area, seed, number) for number, how in self.failed.items())
 
 
 def _arguments() -> argparse.Namespace:
@@ -42,21 +66,34 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(area: str, given: argparse.Namespace) -> bool:
-    options = {"seconds": given.seconds, "cases": given.cases, "seed": given.seed, "first": given.first}
-    command = [sys.executable, "-m", "tests.fuzz", area, "--inside"]
-    command += [f"--{name}={value}" for name, value in options.items()]
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=given.seconds + PATIENCE, check=False)
-        output, code = done.stdout, done.returncode
-    except subprocess.TimeoutExpired as late:
-        output, code = (late.stdout or b"").decode(), "a time limit"
-    numbers = [line for line in output.splitlines() if line.isdigit()]
-    last = numbers[-1] if numbers else "none"
-    print(f"{area}: {len(numbers)} cases, {'passed' if code == 0 else f'ended by {code}'}", flush=True)
-    if code != 0:
-        print(f"  again: python -m tests.fuzz {area} --seed {given.seed} --first {last} --cases 1", flush=True)
-    return code == 0
+def _run(area: str, given: argparse.Namespace) -> Tally:
+    """Run an area in processes of its own: where a case ends one, the next begins behind it."""
+    tally, first = Tally(area), given.first
+    begin = time.monotonic()
+    while (left := given.seconds - tally.seconds) > 0 and tally.cases < given.cases and len(tally.failed) < _MOST:
+        options = {"seconds": left, "cases": given.cases - tally.cases, "seed": given.seed, "first": first}
+        command = [sys.executable, "-m", "tests.fuzz", area, "--inside"]
+        command += [f"--{name}={value}" for name, value in options.items()]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=left + PATIENCE, check=False)
+            output, said, code = done.stdout, done.stderr, done.returncode
+        except subprocess.TimeoutExpired as late:
+            output, said, code = _text(late.stdout), _text(late.stderr), "a time limit"
+        numbers = [int(line) for line in output.splitlines() if line.isdigit()]
+        tally.cases += len(numbers)
+        tally.seconds = time.monotonic() - begin
+        if code == 0:
+            break
+        last = numbers[-1] if numbers else first
+        tally.failed[last] = f"{said[-_SHOWN:]}\n{area}: case {last} ended by {code}"
+        first = last + 1
+    print(tally, flush=True)
+    return tally
+
+
+def _text(output: bytes | str | None) -> str:
+    """What a process that was stopped had written."""
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
 
 
 def _work(area: str, seed: int, first: int, cases: int, seconds: float) -> int:

@@ -16,18 +16,13 @@ from safetensors.numpy import load_file
 
 from vitalrank._util.files import atomic_write, write_text
 from vitalrank.checkpoint import write_tensors
+from vitalrank.comparing.schema import check_outcome
 from vitalrank.config import saved_setting
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import Record
 
 PER_USER = "per_user"
 _FORMAT = 1  # of a file with a digest; version 0.1 wrote the outcome alone
-_NUMBER = (int, float)
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "label": str, "model": str, "sampler": (str, type(None)), "seed": int, "metrics": dict, "bands": dict,
-    "records": list, "best_epoch": (int, type(None)), "seconds": _NUMBER, "inspection": dict,
-    "projection": (dict, type(None)), "training": (dict, type(None)),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -132,26 +127,13 @@ def _read(path: Path) -> Outcome:
             raise ValueError(f"its format is {found['format']!r}, this version reads {_FORMAT}")
         if "picture" in plain:  # version 0.1
             plain["projection"] = plain.pop("picture")
-        _check_types(plain)
         per_user = load_file(values_file(path))[PER_USER]
+        check_outcome(plain, per_user)
         if digest is not None and digest != _digest(plain, per_user):
             raise ValueError("changed since it was written")
         return Outcome(**plain, per_user=per_user)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, SafetensorError) as error:
         raise StorageError(f"{path}: not a whole result ({error}); remove it to run it again.") from error
-
-
-def _check_types(plain: Mapping[str, Any]) -> None:
-    for name, kind in _TYPES.items():
-        if name not in plain:
-            continue  # Outcome knows which may be missing
-        if not isinstance(plain[name], kind) or isinstance(plain[name], bool):
-            raise TypeError(f"{name} is of type {type(plain[name]).__name__}")
-    for name in ("metrics", "bands"):
-        if not all(isinstance(value, _NUMBER) for value in plain.get(name, {}).values()):
-            raise TypeError(f"{name} holds what is no number")
-    if not all(isinstance(record, dict) for record in plain.get("records", ())):
-        raise TypeError("records holds what is no record")
 
 
 def _digest(plain: Mapping[str, Any], per_user: NDArray[np.float64]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.comparing.outcomes import Outcome
+from vitalrank.errors import SettingError
 from vitalrank.evaluation.significance import TESTS
 
 Values = NDArray[np.float64]
@@ -73,33 +74,35 @@ def rank(outcomes: Sequence[Outcome], metric: str) -> tuple[Row, ...]:
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.label, []).append(outcome)
+    names = [name for name in outcomes[0].metrics if all(name in run.metrics for run in outcomes)]
+    if metric not in names or len({run.per_user.shape for run in outcomes}) > 1:
+        raise SettingError(f"the runs are not of one comparison: not all have {metric} of the same test users.")
     order = sorted(groups, key=lambda label: -_mean([run.metrics[metric] for run in groups[label]]))
     per_user = {label: np.mean([run.per_user for run in groups[label]], axis=0) for label in order}
     p_values = _p_values([per_user[label] for label in order])
     rows = []
     for place, label in enumerate(order):
         other = None if len(order) == 1 else order[1] if place == 0 else order[0]
-        rows.append(_row(label, groups[label], metric, other, groups.get(other or "", []), p_values[place]))
+        rows.append(_row(groups[label], names, metric, groups.get(other or "", []), p_values[place]))
     return tuple(rows)
 
 
 def _row(
-    label: str, runs: list[Outcome], metric: str, other: str | None, other_runs: list[Outcome], p_value: float | None
+    runs: list[Outcome], names: Sequence[str], metric: str, other_runs: list[Outcome], p_value: float | None
 ) -> Row:
-    names = runs[0].metrics
     values = {name: [run.metrics[name] for run in runs] for name in names}
     tries = [run.tries for run in runs if run.tries is not None]
     mean = {name: _mean(values[name]) for name in names}
     return Row(
-        label=label,
+        label=runs[0].label,
         runs=tuple(runs),
         mean=mean,
         spread={name: float(np.std(values[name], ddof=1)) for name in names} if len(runs) > 1 else None,
         seconds=_mean([run.seconds for run in runs]),
         epochs=_mean([len(run.records) for run in runs]),
         tries=_mean(tries) if tries else None,
-        other=other,
-        difference=None if other is None else mean[metric] - _mean([run.metrics[metric] for run in other_runs]),
+        other=other_runs[0].label if other_runs else None,
+        difference=None if not other_runs else mean[metric] - _mean([run.metrics[metric] for run in other_runs]),
         p_value=p_value,
     )
 

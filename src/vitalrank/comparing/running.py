@@ -127,7 +127,7 @@ def compare(
     >>> log = vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)
     >>> results = vr.compare(log, ["uni", "vins"], seeds=1, config=vr.TrainConfig(epochs=2))
     >>> sorted(row.label for row in results.rows)
-    ['itemknn', 'mostpopular', 'uni', 'vins']
+    ['ease', 'itemknn', 'mostpopular', 'uni', 'vins']
     """
     config = config or TrainConfig()
     makers = named_models(models)

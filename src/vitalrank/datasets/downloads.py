@@ -109,6 +109,8 @@ def _fetch(url: str, part: Part, progress: Progress | None, timeout: float, may_
         reply = Reply.of(answer.status, answer.headers, done)
         if url.startswith("https:") and not answer.url.startswith("https:"):
             raise DataError(f"{url}: leads to {quoted(answer.url, 200)}, which is not encrypted.")
+        if reply.start > 0 and not part.is_same_version(answer.headers):
+            reply = Reply(problem="a part of another version of the file")
         if reply.problem is None:
             part.remember(answer.headers)
             with part.open(append=reply.start > 0) as file:

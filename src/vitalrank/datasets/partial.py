@@ -42,9 +42,13 @@ class Part:
 
     def remember(self, headers: Mapping[str, str]) -> None:
         """Write down which file of the server this is a part of."""
-        tag = headers.get("ETag") or ""
-        self._validator = tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
+        self._validator = _validator_of(headers)
         write_text(self._state, json.dumps({"url": self._url, "validator": self._validator}))
+
+    def is_same_version(self, headers: Mapping[str, str]) -> bool:
+        """Whether an answer is of the file that the part is of, as far as the server says."""
+        name = "ETag" if (self._validator or "").startswith('"') else "Last-Modified"
+        return self._validator is None or headers.get(name, self._validator) == self._validator
 
     def open(self, append: bool) -> BinaryIO:
         """The file to write, never through a link."""
@@ -65,6 +69,12 @@ class Part:
             if state.get("url") == self._url and isinstance(found, str) and found.isprintable():
                 return found
         return None
+
+
+def _validator_of(headers: Mapping[str, str]) -> str | None:
+    """The strong ETag, or the date of the last change."""
+    tag = headers.get("ETag") or ""
+    return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
 
 
 @dataclass(frozen=True)

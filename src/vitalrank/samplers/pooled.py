@@ -15,6 +15,8 @@ from vitalrank.samplers.base import LATER, BoundSampler, Draw, Sampler, SampleRe
 from vitalrank.samplers.ceiling import Ceiling, drop_above, offsets, score_limits
 from vitalrank.samplers.proposals import uniform_proposal
 
+_MOST_RANKS = 2**24  # of a pool: each has a probability of its own
+
 
 @dataclass(frozen=True, repr=False)
 class DNS(Sampler):
@@ -101,7 +103,7 @@ class LFMD(Sampler):
 
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
-        check_count("candidates", self.candidates)
+        check_count("candidates", self.candidates, most=_MOST_RANKS)
         check_positive("rho", self.rho)
         offsets(self.ceiling)
 

@@ -1,0 +1,46 @@
+"""Any words after any command: exit code 0, 1, 2 or 130, one line of explanation, and no file of others changed."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.fuzz import _commands as commands
+
+RUN = ("--epochs", "2", "--threads", "1")
+START = {
+    "fit": ["log.tsv", "--out", "out/new", *RUN],
+    "compare": ["log.tsv", "--out", "out/new", "--samplers", "uni", "--seeds", "1", "--baselines", "none", *RUN],
+    "tune": ["log.tsv", "--out", "out/new", "--trials", "1", *RUN],
+    "evaluate": ["run"],
+    "recommend": ["run", "--user", "u1"],
+    "similar": ["run", "--item", "i1"],
+    "inspect": ["run"],
+}
+REFUSED = {"paper": ["--data", "no/such"], "doctor": ["--nope"], "demo": ["--epochs", "0"]}  # too slow to let them run
+DATA = ["list", "list --json", "get nope", "get ''", "prepare", "prepare log.tsv out/new.parquet", "prepare nope x"]
+
+
+def case(rng: Random) -> None:
+    words = line(rng)
+    with commands.copy() as folder:
+        code, said = commands.call(words)
+        assert code != 0 or "error:" not in said, (words, said)
+        commands.check_kept(folder, forced="--force" in words)
+
+
+def line(rng: Random) -> list[str]:
+    choice = rng.random()
+    if choice < 0.04:
+        return [rng.choice(commands.WORDS) for _ in range(rng.randrange(4))]
+    if choice < 0.1:
+        return ["data", *rng.choice(DATA).replace("''", "").split()]
+    if choice < 0.14:
+        name = rng.choice(sorted(REFUSED))
+        return [name, *([rng.choice(commands.WORDS)] if name == "paper" else []), *REFUSED[name]]
+    name = rng.choice([*START, "fit", "fit", "tune"])
+    words = list(START[name])
+    if rng.random() < 0.1:  # leave something out, or add a stray word
+        del words[rng.randrange(len(words))]
+    if rng.random() < 0.1:
+        words.insert(rng.randrange(len(words) + 1), rng.choice(commands.WORDS))
+    return [name, *words, *commands.chosen(rng, name)]
