@@ -286,7 +286,7 @@ def test_the_command_says_what_is_left_undone(command, source, tmp_path, seconds
     done = command("table2", *logs, *study, "--out", tmp_path, "--json")
     assert done.exit_code == 0, done.exception
     assert json.loads(done.stdout)["finished"] is finished
-    assert ("The same command again goes on" in done.stderr) is not finished
+    assert ("The same command again resumes" in done.stderr) is not finished
 
 
 def test_the_command_it_tells_has_what_changes_results():

@@ -7,6 +7,7 @@ number alone. A table says how many cases ran and failed in each area, and how t
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
 import random
 import resource
@@ -21,7 +22,7 @@ from tests.fuzz import areas, case_of
 from vitalrank.errors import VitalrankError
 
 MEMORY = 12 << 30  # bytes of address space: torch and Numba's threads take some of it
-PATIENCE = 120.0  # seconds for one case, compiling included
+PATIENCE = 300.0  # seconds for one case, compiling included
 _MOST, _SHOWN = 20, 3000  # failures of an area before it ends, characters of each that are printed
 
 
@@ -75,7 +76,7 @@ def _run(area: str, given: argparse.Namespace) -> Tally:
         command = [sys.executable, "-m", "tests.fuzz", area, "--inside"]
         command += [f"--{name}={value}" for name, value in options.items()]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=left + PATIENCE, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=left + 2 * PATIENCE, check=False)
             output, said, code = done.stdout, done.stderr, done.returncode
         except subprocess.TimeoutExpired as late:
             output, said, code = _text(late.stdout), _text(late.stderr), "a time limit"
@@ -102,6 +103,7 @@ def _work(area: str, seed: int, first: int, cases: int, seconds: float) -> int:
     end = None
     for number in range(first, first + cases):
         print(number, flush=True)
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
         try:
             case(random.Random(f"{seed} {area} {number}"))
         except VitalrankError as error:
@@ -111,6 +113,7 @@ def _work(area: str, seed: int, first: int, cases: int, seconds: float) -> int:
         except BaseException:
             traceback.print_exc()
             return 1
+        faulthandler.cancel_dump_traceback_later()
         end = end or time.monotonic() + seconds  # the first case compiles
         if time.monotonic() >= end:
             break

@@ -1,4 +1,4 @@
-"""From numbers to words: which knob to turn."""
+"""From numbers to advice: which setting to change."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def _vanished(run: Evidence) -> str | None:
     if share is None or share < VANISHED or _is_rising(run):
         return None  # quality that still rises contradicts it
     adaptive = run.last.get("unviolated") is not None
-    knob = (
+    remedy = (
         "lower margin, so that only closer candidates are taken, or raise reg to keep the scores small."
         if adaptive
         else "draw harder negatives with vins, lfm-w or dns (more candidates), or raise reg to keep the scores small."
     )
-    return f"Gradients vanish: {_percent(share)} of the positives hardly change the model any more; {knob}"
+    return f"Gradients vanish: {_percent(share)} of the positives hardly change the model any more; {remedy}"
 
 
 def _crowded(run: Evidence) -> str | None:
@@ -103,7 +103,7 @@ def _clustered(run: Evidence) -> str | None:
     if run.clustering is None or run.clustering.score < CLUSTERED:
         return None
     return (
-        "Item vectors lie together by frequency: neighbours tell the degree class of "
+        "Item vectors lie together by frequency: neighbours predict the degree class of "
         f"{_percent(run.clustering.accuracy)} of the items (chance: {_percent(run.clustering.chance)}); "
         f"{_by_beta(run)}."
     )

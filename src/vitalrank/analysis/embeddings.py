@@ -30,9 +30,9 @@ class Norms:
 
 @dataclass(frozen=True)
 class Clustering:
-    """How well an item's neighbours tell its degree class: ``score`` is 0 by chance and 1 without a mistake."""
+    """How well an item's neighbours predict its degree class: ``score`` is 0 by chance and 1 without a mistake."""
 
-    accuracy: float  # mean over the three classes of the share told right
+    accuracy: float  # mean over the three classes of the share predicted right
     chance: float
     score: float
     neighbours: int
@@ -120,8 +120,8 @@ def frequency_clustering(
     asked = some(len(band), sample, seed)
     near = _nearest(vectors, asked, neighbours)  # (n, k)
     votes = np.stack([np.count_nonzero(band[near] == c, axis=1) for c in range(3)], axis=1)  # (n, 3)
-    told = (votes / size).argmax(axis=1)
-    right = [float(np.mean(told[band[asked] == c] == c)) for c in range(3) if (band[asked] == c).any()]
+    predicted = (votes / size).argmax(axis=1)
+    right = [float(np.mean(predicted[band[asked] == c] == c)) for c in range(3) if (band[asked] == c).any()]
     accuracy = float(np.mean(right))
     return Clustering(accuracy, 1 / 3, (accuracy - 1 / 3) * 1.5, neighbours, len(asked))
 

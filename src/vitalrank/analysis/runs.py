@@ -13,7 +13,7 @@ from vitalrank.analysis.imbalance import imbalance, summary
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import DotRecommender, Recommender
 
-_VOTERS = 10  # neighbours that tell a degree class
+_VOTERS = 10  # neighbours that predict a degree class
 _BETAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 

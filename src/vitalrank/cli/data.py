@@ -26,7 +26,7 @@ def list_(json: options.Json = False) -> None:
     if json:
         print_json({known.name: {"about": known.about, "terms": known.terms} for known in datasets.catalogue()})
         return
-    table = Table("name", "what it is", "terms", box=None)
+    table = Table("name", "description", "terms", box=None)
     for dataset in datasets.catalogue():
         table.add_row(dataset.name, dataset.about, dataset.terms)
     Console().print(table)
@@ -34,9 +34,14 @@ def list_(json: options.Json = False) -> None:
 
 @app.command()
 def get(
-    name: Annotated[str, typer.Argument(help="A name from the list.")], cache: Cache = None, json: options.Json = False
+    name: Annotated[
+        str,
+        typer.Argument(help="A name that data list shows.", autocompletion=options.complete(options.dataset_names)),
+    ],
+    cache: Cache = None,
+    json: options.Json = False,
 ) -> None:
-    """Download a data set, or go on with a download that broke off; prints where it is."""
+    """Download a data set, or resume an interrupted download; prints its path."""
     from vitalrank import datasets
     from vitalrank.cli.choices import print_json
 
@@ -51,13 +56,24 @@ def get(
 @options.takes(options.FORMAT)
 def prepare(
     ctx: typer.Context,
-    source: Annotated[str, typer.Argument(help="A file, or a name from the list.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A file, or a name that data list shows.", autocompletion=options.complete(options.dataset_names)
+        ),
+    ],
     target: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
     preset: Annotated[
-        str | None, typer.Option(help="Read and filter the file as this data set of the list, as the papers do.")
+        str | None,
+        typer.Option(
+            help="Read and filter the file as this known data set, as the papers do.",
+            autocompletion=options.complete(options.dataset_names),
+        ),
     ] = None,
-    min_user: Annotated[int | None, typer.Option(help="Least rows per user, iterated.")] = None,
-    min_item: Annotated[int | None, typer.Option(help="Least rows per item, iterated.")] = None,
+    min_user: Annotated[
+        int | None, typer.Option(help="Minimum interactions of a user; iterated with --min-item.")
+    ] = None,
+    min_item: Annotated[int | None, typer.Option(help="Minimum interactions of an item.")] = None,
     cache: Cache = None,
     json: options.Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""``demo``: the whole story on the built-in log, in under a minute."""
+"""``demo``: log, training, comparison and page on a synthetic log, in under a minute."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = ("uni", "pop", "dns", "lfm-w", "vins")
 
 @dataclass
 class Line:
-    """One sampler's standing in the live table."""
+    """One sampler's row of the live table."""
 
     name: str
     epoch: int = 0
@@ -49,12 +49,14 @@ class Line:
 
 
 def demo(
-    seed: Annotated[int, typer.Option(help="Of the log and of every draw.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the log and the training.")] = 0,
     epochs: Annotated[int, typer.Option(help="Epochs of each sampler.")] = 40,
-    out: Annotated[Path | None, typer.Option(help="Folder for page and models; a new one unless given.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the page and the models; a new temporary one by default.")
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Train matrix factorization with five samplers on a made-up log, tell what came out, and draw it."""
+    """Train matrix factorization with five samplers on a synthetic log, summarize the results, and write a page."""
     from vitalrank.report.page import write_report
 
     console = Console(quiet=json)
@@ -65,11 +67,11 @@ def demo(
     if json:
         _print_json(results, page, best)
     else:
-        _tell(console, results, page, best)
+        _summarize(console, results, page, best)
 
 
 def _train(console: Console, seed: int, epochs: int, folder: Path) -> Results:
-    """Say what is going to happen, and do it."""
+    """Describe the experiment and run it."""
     import vitalrank as vr
     from vitalrank.comparing import compare
     from vitalrank.samplers import find_sampler
@@ -77,10 +79,11 @@ def _train(console: Console, seed: int, epochs: int, folder: Path) -> Results:
     log = vr.datasets.synthetic(users=2000, items=1500, interactions=60_000, seed=seed)
     size = f"{log.n_users:,} users, {log.n_items:,} items, {len(log):,} interactions"
     console.print(f"A log with planted tastes and a long tail: {size}.", highlight=False)
-    console.print("Each user's last 20 % is the test; a tenth of the rest picks the epoch.", highlight=False)
     console.print(
-        "The very first run also compiles its kernels, which takes longer than all the training.\n", style="dim"
+        "Each user's last 20 % is the test part; a tenth of the rest is the validation part, which picks the epoch.",
+        highlight=False,
     )
+    console.print("The first run also compiles the kernels, which takes longer than the training.\n", style="dim")
     config = vr.TrainConfig(epochs=epochs, patience=epochs)
     samplers = {name: find_sampler(name)() for name in NAMES}
     with _table(console, [Line(name) for name in NAMES]) as report:
@@ -98,14 +101,14 @@ def _print_json(results: Results, page: Path, model: Path) -> None:
     print_json({"report": str(page.resolve()), "model": str(model), "ranking": ranking, "lessons": lessons(results)})
 
 
-def _tell(console: Console, results: Results, page: Path, model: Path) -> None:
+def _summarize(console: Console, results: Results, page: Path, model: Path) -> None:
     import vitalrank as vr
 
     _recommend(console, vr.load(model), results.rows[0].label)
     for sentence in lessons(results):
         console.print(sentence, highlight=False)
-    console.print(f"\nThe page with all of it: {page.resolve()}", soft_wrap=True, highlight=False)
-    console.print(f"One run more closely: vitalrank inspect {model}", soft_wrap=True, highlight=False)
+    console.print(f"\nThe whole report: {page.resolve()}", soft_wrap=True, highlight=False)
+    console.print(f"A closer look at one run: vitalrank inspect {model}", soft_wrap=True, highlight=False)
     console.print("Your own log: vitalrank compare LOG --out runs/cmp", highlight=False)
 
 
@@ -131,7 +134,7 @@ def lessons(results: Results) -> list[str]:
 
 @contextmanager
 def _table(console: Console, lines: Sequence[Line]) -> Iterator[Callback]:
-    """A table that follows the training on a terminal, and is printed once in a pipe."""
+    """A table that is updated during training on a terminal, and printed once in a pipe."""
     from vitalrank.comparing import Outcome
 
     by_name = {line.name: line for line in lines}

@@ -1,4 +1,4 @@
-"""``doctor``: runs every kernel on a toy problem and says what works here."""
+"""``doctor``: runs every kernel on a toy problem and reports what works on this machine."""
 
 from __future__ import annotations
 

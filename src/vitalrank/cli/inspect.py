@@ -19,22 +19,22 @@ _COLUMNS = {  # of a record: title and format; metrics follow
     "loss": ("loss", ".4f"),
     "tries": ("tries", ".1f"),
     "vanished": ("vanished", ".1%"),
-    "unviolated": ("in vain", ".1%"),
+    "unviolated": ("unviolated", ".1%"),
     "imbalance": ("imbalance min / median / max", ""),
 }
 
 
 def inspect(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")],
-    n: Annotated[int, typer.Option(help="Length of the lists.")] = 10,
-    sample: Annotated[int, typer.Option(help="Most users to make lists for.")] = 20_000,
-    seed: Annotated[int, typer.Option(help="Of the samples.")] = 0,
-    threads: Annotated[int | None, typer.Option(help="At most so many threads.")] = None,
-    page: Annotated[Path | None, typer.Option(help="Also draw the run as an HTML page.", dir_okay=False)] = None,
+    run: options.Run,
+    n: options.ListLength = 10,
+    sample: Annotated[int, typer.Option(help="Maximum number of users to make lists for.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Random seed of the samples.")] = 0,
+    threads: Annotated[int | None, typer.Option(help="Maximum number of threads.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Also write the run as an HTML page.", dir_okay=False)] = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Show a run's imbalance, gradients, norms, frequency clustering and exposure, and say which knob to turn."""
+    """Show a run's imbalance, gradients, norms, frequency clustering and exposure, and advise what to change."""
     import vitalrank as vr
     from vitalrank.analysis import inspect_model
     from vitalrank.cli.choices import print_json
@@ -47,14 +47,14 @@ def inspect(
     if page is not None:
         vr.report.write_report(vr.report.results_of(model), page, f"Run {run.resolve().name}", force=force)
     if json:
-        print_json({"run": str(run), "model": repr(model), **_told(model.history), **found.to_dict()})
+        print_json({"run": str(run), "model": repr(model), **_metadata(model.history), **found.to_dict()})
         return
     _print(model, found, model.history)
     if page is not None:
         typer.echo(f"\nThe page: {page}")
 
 
-def _told(history: History) -> dict[str, Any]:
+def _metadata(history: History) -> dict[str, Any]:
     kept = {"sampler": history.sampler, "training": history.settings, "best_epoch": history.best_epoch}
     return {**kept, "history": history.records}
 
@@ -124,19 +124,19 @@ def _rows(found: Inspection) -> Iterator[tuple[str, str, str]]:
     if found.tries is not None:
         yield "tries", f"{found.tries:.1f}", "draws per positive in the last epoch"
     if found.unviolated is not None:
-        yield "searches in vain", f"{found.unviolated:.1%}", "nothing within the margin in kappa draws"
+        yield "unviolated searches", f"{found.unviolated:.1%}", "nothing within the margin in kappa draws"
     if found.vanished is not None:
-        yield "vanished gradients", f"{found.vanished:.1%}", "positives that teach nothing any more"
+        yield "vanished gradients", f"{found.vanished:.1%}", "positives whose loss has a slope below 0.01"
     if found.norm_correlation is not None:
         yield "norm against degree", f"{found.norm_correlation:+.2f}", "Spearman's correlation over items"
     if found.clustering is not None:
-        telling = f"neighbours tell the degree class of {found.clustering.accuracy:.0%}; chance is a third"
-        yield "frequency clustering", f"{found.clustering.score:.2f}", f"0 chance, 1 complete: {telling}"
+        accuracy = f"neighbours predict the degree class of {found.clustering.accuracy:.0%}; chance is a third"
+        yield "frequency clustering", f"{found.clustering.score:.2f}", f"0 chance, 1 complete: {accuracy}"
     bands = f"{shown.head:.0%} / {shown.middle:.0%} / {shown.tail:.0%}"
     yield "head / middle / tail", bands, f"of the places in lists of {shown.n}; a third each in the log"
     yield "mean degree shown", f"{shown.mean_degree:.1f}", f"{shown.log_degree:.1f} in the log"
-    yield "coverage", f"{shown.coverage:.1%}", "of the catalogue is shown to someone"
-    yield "Gini of exposure", f"{shown.gini:.3f}", "0 all items alike, 1 a single one"
+    yield "coverage", f"{shown.coverage:.1%}", "of the catalogue appears in some list"
+    yield "Gini of exposure", f"{shown.gini:.3f}", "0: all items equally often, 1: a single item"
 
 
 def _range(values: dict[str, float]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -18,14 +18,15 @@ from vitalrank.schedules import SCHEDULES
 
 SAMPLERS = tuple(registry.SAMPLERS)
 MODELS = tuple(name for name, entry in registry.MODELS.items() if not entry.needs_modules)
+TUNABLE = tuple(name for name in MODELS if name != "mostpopular")  # models with settings
 BASELINES = tuple(name for name in ("mostpopular", "itemknn", "ease") if name in registry.MODELS)
 LOSSES, OPTIMIZERS = tuple(registry.LOSSES), tuple(registry.OPTIMIZERS)
 DEVICES = ("cpu", "cuda", "auto")
 SPLIT_NAMES = ("last", "loo", "time", "random")
 
 
-def complete(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Completion of a name, or of the last of several names with commas.
+def complete(names: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[str], list[str]]:
+    """Completion of a name, or of the last of several names with commas; a function of them is called when needed.
 
     Examples
     --------
@@ -35,7 +36,8 @@ def complete(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
     def offer(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
-        return [before + comma + name for name in names if name.startswith(last)]
+        known = names() if callable(names) else names
+        return [before + comma + name for name in known if name.startswith(last)]
 
     return offer
 
@@ -49,6 +51,27 @@ def one_of(names: tuple[str, ...]) -> str:
     'adam, adagrad or sgd'
     """
     return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def dataset_names() -> list[str]:
+    """Names of the known data sets."""
+    from vitalrank.datasets import catalogue
+
+    return [dataset.name for dataset in catalogue()]
+
+
+def experiment_names() -> list[str]:
+    """Names of the paper's tables and figures."""
+    from vitalrank.paper.registry import ALL, EXPERIMENTS
+
+    return [*EXPERIMENTS, ALL]
+
+
+def method_names() -> list[str]:
+    """Names of the methods of the paper's study."""
+    from vitalrank.paper.methods import METHODS
+
+    return list(METHODS)
 
 
 def _valid_share(ctx: typer.Context, share: float | None) -> float:
@@ -71,7 +94,10 @@ output = partial(typer.Option, rich_help_panel="Output")
 _file = partial(typer.Option, rich_help_panel="Settings from a file", dir_okay=False)
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="The log: .csv .tsv .jsonl .parquet .inter, also .gz/.zst.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
+ListLength = Annotated[int, typer.Option(help="Length of the list.")]
 Model = Annotated[str, typer.Option(help=f"{' '.join(MODELS)}.", autocompletion=complete(MODELS))]
+TunableModel = Annotated[str, typer.Option(help=f"{' '.join(TUNABLE)}.", autocompletion=complete(TUNABLE))]
 SamplerName = Annotated[
     str | None,
     typer.Option(
@@ -151,7 +177,10 @@ ValidEvery = Annotated[int, _training(help="Epochs between evaluations on valid.
 Metric = Annotated[str, _training(help="Metric on valid that picks the epoch.")]
 Threads = Annotated[int | None, _training(help="Maximum number of threads.", show_default="all cores")]
 Device = Annotated[str, _training(help="cpu, cuda, cuda:N or auto.", autocompletion=complete(DEVICES))]
-RankingDevice = Annotated[str | None, typer.Option("--device", help="Where to rank: cpu, cuda, cuda:N or auto.")]
+RankingDevice = Annotated[
+    str | None,
+    typer.Option("--device", help="Where to rank: cpu, cuda, cuda:N or auto.", autocompletion=complete(DEVICES)),
+]
 Precision = Annotated[
     str,
     _training(help="float32, or bfloat16 for the layers of a torch model.", autocompletion=complete(PRECISIONS)),

@@ -1,4 +1,4 @@
-"""``paper``: the tables and figures of the VINS paper on logs of one's own."""
+"""``paper``: the tables and figures of the VINS paper on logs of your own."""
 
 from __future__ import annotations
 
@@ -21,50 +21,73 @@ def paper(
     name: Annotated[
         str,
         typer.Argument(
-            help="table1 figure2 figure3 figure4 table2 table3 table4 table5 figure5 to figure9, variations or all."
+            help="table1 figure2 figure3 figure4 table2 table3 table4 table5 figure5 to figure9, variations or all.",
+            autocompletion=options.complete(options.experiment_names),
         ),
     ],
-    data: Annotated[list[Path], typer.Option(metavar="LOG", help="A log, or a name that data list shows; repeatable.")],
+    data: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="LOG",
+            help="A log, or a name that data list shows; repeatable.",
+            autocompletion=options.complete(options.dataset_names),
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Folder for data, tables, figures and the page.")] = Path("runs/paper"),
     work: Annotated[
         Path | None, typer.Option(help="Folder of finished runs, shared by all experiments.", show_default="OUT/units")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Minutes: everything smaller; too small to conclude.")] = False,
-    seeds: Annotated[int | None, typer.Option(help="Runs of each contender.", show_default="5")] = None,
-    trials: Annotated[int | None, typer.Option(help="Settings tried for each contender.", show_default="12")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Most epochs of a run.", show_default="120")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A smaller study of a few minutes; too small to draw conclusions.")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(help="Seeds of each method.", show_default="5")] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials of the search for each method.", show_default="12")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", show_default="120")] = None,
     patience: options.Patience = None,
-    valid_every: Annotated[int | None, typer.Option(help="Epochs between two evaluations.", show_default="5")] = None,
+    valid_every: Annotated[
+        int | None, typer.Option(help="Epochs between evaluations on valid.", show_default="5")
+    ] = None,
     protocol: Annotated[
         str, typer.Option(help="valid, or paper: settings and epoch picked on test, as the paper does.")
     ] = "valid",
     contenders: Annotated[
-        str | None, typer.Option(help="Names with commas, such as uni,dns,lfm-w,vins.", show_default="all")
+        str | None,
+        typer.Option(
+            help="Names with commas, such as uni,dns,lfm-w,vins.",
+            show_default="all",
+            autocompletion=options.complete(options.method_names),
+        ),
     ] = None,
     tuned: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE2.JSON", help="Take the settings found there; search only what is not in it."),
+        typer.Option(
+            metavar="TABLE2.JSON", help="Use the settings found there; search only for methods that are not in it."
+        ),
     ] = None,
     earlier: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Take rows that this study lacks from an earlier one; marked.")
+        Path | None, typer.Option(metavar="FOLDER", help="Fill in missing rows from an earlier study; they are marked.")
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="SETTING=VALUE", help="Of the study: dim=32, model_trials=2, ...; repeatable."),
     ] = None,
-    min_user: Annotated[int | None, typer.Option(help="Least rows per user.", show_default="by the log's name")] = None,
-    min_item: Annotated[int | None, typer.Option(help="Least rows per item.", show_default="by the log's name")] = None,
-    workers: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
-    timed_workers: Annotated[int, typer.Option(help="Runs side by side while time is measured.")] = 1,
-    budget_seconds: Annotated[float | None, typer.Option(help="Begin nothing new after so long.")] = None,
-    run_seconds: Annotated[float | None, typer.Option(help="Longest training of one run.")] = None,
+    min_user: Annotated[
+        int | None, typer.Option(help="Minimum interactions of a user.", show_default="by the log's name")
+    ] = None,
+    min_item: Annotated[
+        int | None, typer.Option(help="Minimum interactions of an item.", show_default="by the log's name")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Runs in parallel.")] = 1,
+    timed_workers: Annotated[int, typer.Option(help="Runs in parallel while time is measured.")] = 1,
+    budget_seconds: Annotated[float | None, typer.Option(help="Start no new run after this many seconds.")] = None,
+    run_seconds: Annotated[float | None, typer.Option(help="Maximum training time of one run, in seconds.")] = None,
     device: options.Device = "cpu",
     json: options.Json = False,
 ) -> None:
     """Reproduce a table or figure of the paper, or all, on these logs.
 
-    Every method is tuned with the same number of trials, then run with several seeds. The same command again goes
-    on where it was stopped.
+    Every method is tuned with the same number of trials, then run with several seeds. The same command again
+    resumes a study that was stopped.
     """
     from vitalrank.cli.choices import print_json
     from vitalrank.paper.known import known_for
@@ -85,7 +108,7 @@ def paper(
     sources = [replace(Source.of(path, min_user, min_item), path=str(_file(path))) for path in data]
     study_settings = _study(quick, {key: value for key, value in given.items() if value is not None}, settings or [])
     known = {} if tuned is None else known_for(tuned, [source.name for source in sources], names)
-    with _follower(quiet=json) as callback:
+    with _reporter(quiet=json) as callback:
         study = Study(sources, study_settings, Store(work or out / "units"), names, callback, known)
         chosen = {
             "min_user": min_user, "min_item": min_item, "contenders": contenders, "tuned": tuned, "earlier": earlier,
@@ -97,7 +120,7 @@ def paper(
     else:
         typer.echo(f"{len(files)} files in {out}; start with {out / 'index.md'}.")
     if not is_finished:
-        typer.echo("Not finished: time ran out or a run failed. The same command again goes on from here.", err=True)
+        typer.echo("Not finished: time ran out or a run failed. The same command again resumes.", err=True)
 
 
 def _refuse_more(words: list[str]) -> None:
@@ -183,7 +206,7 @@ def _written(key: str, value: Any) -> str:
 
 
 @contextmanager
-def _follower(quiet: bool) -> Iterator[Callable[[StudyJob, Result, int], None] | None]:
+def _reporter(quiet: bool) -> Iterator[Callable[[StudyJob, Result, int], None] | None]:
     """A line on stderr for each finished run."""
     if quiet:
         yield None
@@ -194,9 +217,9 @@ def _follower(quiet: bool) -> Iterator[Callable[[StudyJob, Result, int], None] |
 
     def callback(job: StudyJob, result: Result, waiting: int) -> None:
         value = result.get("value")
-        told = result.get("error") or ("" if value is None else f"{value:.4f} on valid")
+        outcome = result.get("error") or ("" if value is None else f"{value:.4f} on valid")
         name = f"{job.source.name}, {job.method.label}, {job.kind}, seed {job.seed}"
-        console.print(f"{name}: {told} ({waiting} waiting)", highlight=False, soft_wrap=True)
+        console.print(f"{name}: {outcome} ({waiting} waiting)", highlight=False, soft_wrap=True)
 
     yield callback
 

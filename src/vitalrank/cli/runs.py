@@ -1,4 +1,4 @@
-"""``fit``, ``evaluate`` and ``recommend``: a run folder from a log, then honest numbers and lists from it."""
+"""``fit``, ``evaluate`` and ``recommend``: a run folder from a log, then metrics and lists from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")  # what 64 bits hold, not all that Python calls a digit
 _RESAMPLES = 1_000_000
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
 
 
 @options.takes(options.READING, options.SPLIT, options.TRAINING, options.FILES)
@@ -51,7 +50,7 @@ def fit(
     """Train a model on LOG and keep it in a folder.
 
     Each user's last 20 % is held out, or what --split, --cutoff or --test-log say, and the folder remembers it, so that
-    [bold]evaluate[/] is honest without more arguments; --test 0 trains on everything.
+    [bold]evaluate[/] needs no further arguments; --test 0 trains on everything.
 
     [bold]vitalrank fit log.tsv --out runs/a --sampler vins --set beta=0.25[/]
     """
@@ -145,7 +144,7 @@ def _refuse_existing(out: Path) -> None:
     from vitalrank.errors import StorageError
 
     if is_saved(out):
-        raise StorageError(f"{out}: holds a run already; choose another folder.")
+        raise StorageError(f"{out}: already holds a run; choose another folder.")
 
 
 @dataclass(frozen=True)
@@ -187,10 +186,18 @@ def _typed(flags: list[str], law: list[str]) -> str:
 
 
 def evaluate(
-    run: Run,
+    run: options.Run,
     at: Annotated[list[int] | None, typer.Option(help="Length of the lists; repeatable.")] = None,
-    by: Annotated[str | None, typer.Option(help="Break down by degree (of users) or popularity (of items).")] = None,
-    on: Annotated[str, typer.Option(help="Held-out part: test or valid.")] = "test",
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Break down by degree (of users) or popularity (of items).",
+            autocompletion=options.complete(("degree", "popularity")),
+        ),
+    ] = None,
+    on: Annotated[
+        str, typer.Option(help="Held-out part: test or valid.", autocompletion=options.complete(("test", "valid")))
+    ] = "test",
     bootstrap: Annotated[
         int, typer.Option(help="Resamples for 95 % intervals; 0 for none.", min=0, max=_RESAMPLES)
     ] = 0,

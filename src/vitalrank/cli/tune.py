@@ -30,11 +30,13 @@ def tune(
     ctx: typer.Context,
     log: options.Log,
     out: Annotated[Path, typer.Option(help="Folder for best.toml, trials.csv and the study.")],
-    model: options.Model = "mf",
+    model: options.TunableModel = "mf",
     sampler: options.SamplerName = None,
     settings: options.Settings = None,
-    seed: Annotated[int, typer.Option(help="Of the search and of each training.")] = TrainConfig.seed,
-    trials: Annotated[int, _search(help="In the whole study, with those of earlier and other processes.")] = 40,
+    seed: Annotated[int, typer.Option(help="Random seed of the search and of each training run.")] = TrainConfig.seed,
+    trials: Annotated[
+        int, _search(help="Number of trials in the whole study, those of earlier and other processes included.")
+    ] = 40,
     ranges: Annotated[
         list[str] | None,
         _search(
@@ -48,26 +50,39 @@ def tune(
         _search(
             help="paper, its grid, or wide, ranges around the defaults; both with the defaults.",
             show_default="paper, or only the ranges given",
+            autocompletion=options.complete(("paper", "wide")),
         ),
     ] = None,
-    method: Annotated[str, _search(help="tpe, random, grid, or rounds: that of the paper's study.")] = "tpe",
-    finalists: Annotated[int, _search(help="How many of the best settings the run-off trains again.")] = 4,
-    runoff_seeds: Annotated[int, _search(help="With how many other seeds; 0 for no run-off.")] = 0,
-    pruner: Annotated[str, _search(help="How to give up bad trials early: median, halving or none.")] = "median",
+    method: Annotated[
+        str,
+        _search(
+            help="tpe, random, grid, or rounds: that of the paper's study.",
+            autocompletion=options.complete(("tpe", "random", "grid", "rounds")),
+        ),
+    ] = "tpe",
+    finalists: Annotated[int, _search(help="Number of best settings that the run-off trains again.")] = 4,
+    runoff_seeds: Annotated[int, _search(help="Number of other seeds in the run-off; 0 for none.")] = 0,
+    pruner: Annotated[
+        str,
+        _search(
+            help="How to stop bad trials early: median, halving or none.",
+            autocompletion=options.complete(("median", "halving", "none")),
+        ),
+    ] = "median",
     storage: Annotated[
         str | None,
         _search(
-            help="Database of the study, such as sqlite:///study.db; others that name it join in.",
+            help="Database of the study, such as sqlite:///study.db; processes that share it search together.",
             show_default="study.db in --out",
         ),
     ] = None,
-    study: Annotated[str | None, _search(help="Its name there.", show_default="MODEL-SAMPLER")] = None,
-    workers: Annotated[int, _search(help="Trials to run at the same time in this process.")] = 1,
+    study: Annotated[str | None, _search(help="Name of the study.", show_default="MODEL-SAMPLER")] = None,
+    workers: Annotated[int, _search(help="Trials to run in parallel in this process.")] = 1,
 ) -> None:
     """Search for the settings of a model and a sampler that do best on valid; test is not read.
 
     Prints the winner as a config file, also kept as best.toml in --out.
-    The same command again goes on where it stopped.
+    The same command again resumes a search that was stopped.
     What is typed (--reg 0.01, --set dim=32) is fixed and not searched.
 
     [bold]vitalrank tune log.tsv --out runs/t --sampler vins[/]
@@ -90,14 +105,14 @@ def tune(
     save_config(ctx, log, _own_file(ctx, fixed, searched))
     parts = split_log(read_log(log, ctx), ctx)
     if "valid" not in parts.held_out:
-        raise SettingError("tune measures by valid; give a --valid share above 0.")
+        raise SettingError("tune measures on the validation part; give a --valid share above 0.")
     config = TrainConfig(**options.training_of(ctx))
-    with _follower(trials, quiet=ctx.params["json"]) as follow:
+    with _reporter(trials, quiet=ctx.params["json"]) as report:
         tuned = search(
             parts.train, parts.held_out["valid"], make, law, space=searched, trials=trials, seed=seed, config=config,
             fixed=options.training_of(ctx, given=True), storage=storage or out / "study.db", study=study,
             workers=workers, pruner=pruner, method=method, finalists=finalists, runoff_seeds=runoff_seeds,
-            callback=follow,
+            callback=report,
         )  # fmt: skip
     own = {**options.READING, **options.SPLIT}
     reading = {key: value for key, value in in_force(ctx).items() if key.replace("-", "_") in own}
@@ -161,7 +176,7 @@ def _own_file(ctx: typer.Context, fixed: list[str], searched: Mapping[str, Dimen
 
 
 @contextmanager
-def _follower(trials: int, quiet: bool) -> Iterator[Callable[[int, Record | Trial], None] | None]:
+def _reporter(trials: int, quiet: bool) -> Iterator[Callable[[int, Record | Trial], None] | None]:
     """A bar over the trials on a terminal, nothing in a pipe."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -177,7 +192,7 @@ def _follower(trials: int, quiet: bool) -> Iterator[Callable[[int, Record | Tria
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=trials)
 
-        def follow(number: int, news: Record | Trial) -> None:
+        def report(number: int, news: Record | Trial) -> None:
             nonlocal best
             if isinstance(news, Trial):
                 best = max(best, news.value or -1.0)
@@ -187,7 +202,7 @@ def _follower(trials: int, quiet: bool) -> Iterator[Callable[[int, Record | Tria
                 so_far = "" if best < 0 else f", best so far {best:.4f}"
                 bar.update(task, description=f"trial {number}, epoch {news['epoch']}{so_far}")
 
-        yield follow
+        yield report
 
 
 def _line(trial: Trial) -> str:
@@ -203,9 +218,9 @@ def _short(value: Any) -> str:
 
 def _sentence(tuned: Tuned) -> str:
     states = Counter(trial.state for trial in tuned.trials)
-    told = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
     epoch = "" if tuned.epoch is None else f" after epoch {tuned.epoch}"
-    trials = f"{len(tuned.trials)} trials ({told})"
+    trials = f"{len(tuned.trials)} trials ({counts})"
     best = f"the best of {trials}"
     if tuned.finalists:
         seeds, count = len(tuned.finalists[0].values), len(tuned.finalists)

@@ -114,7 +114,7 @@ def compare(
     fixed
         Names of settings that hold for every model, whatever its own default.
     out
-        Folder to keep finished runs in; a comparison that was stopped goes on there, also inside a run. None keeps
+        Folder to keep finished runs in; a comparison that was stopped is resumed there, also inside a run. None keeps
         nothing.
     keep_models
         Keep each trained model in the folder.
@@ -171,7 +171,7 @@ class _Grid:
             try:
                 outcome = self.runner.run(method, seed, self.store, self.callback, show=seed == shown_seed)
             except KeyboardInterrupt as stop:
-                place = "" if self.store is None else f" in {self.store.path}; the same command again goes on"
+                place = "" if self.store is None else f" in {self.store.path}; the same command again resumes"
                 done = f"{len(outcomes)} of {len(plan)} runs are finished"
                 raise KeyboardInterrupt(f"stopped; {done}{place}.") from stop
             outcomes.append(outcome)

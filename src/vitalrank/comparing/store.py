@@ -51,7 +51,7 @@ class Store:
                 if known != value and not (part == "tuning" and part not in found and not value):
                     raise SettingError(
                         f"{self.path}: holds a comparison with {name} {known}, not {value}; "
-                        "choose another folder, or ask for the same to go on."
+                        "choose another folder, or ask for the same to resume it."
                     )
 
     def folder(self, method: Method, seed: int) -> Path:

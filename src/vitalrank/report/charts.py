@@ -167,13 +167,13 @@ def _targets(line: Line, across: Scale, up: Scale, x_name: str) -> str:
 def _names(lines: Sequence[Line], up: Scale) -> list[str]:
     """Names beside the last points, moved apart where they would touch."""
     ends = sorted(((up(line.points[-1][1]), line) for line in lines), key=lambda pair: pair[0])
-    room = HEIGHT - BOTTOM
+    base = HEIGHT - BOTTOM
     at = TOP - _GAP + 4.0
     places = []
     for end, _ in ends:
         at = max(end, at + _GAP)
         places.append(at)
-    ceiling = float(room)
+    ceiling = float(base)
     for number in range(len(places) - 1, -1, -1):  # push back what fell below the chart
         places[number] = min(places[number], ceiling)
         ceiling = places[number] - _GAP
@@ -195,7 +195,7 @@ def _segment(begin: float, end: float, top: float, part: str, tip: str, share: f
 
 
 def _tight(values: Sequence[float], log: bool = False) -> Scale:
-    """From the left edge to the right one, without room: time begins where the axis does."""
+    """From the left edge to the right one, without a margin: time begins where the axis does."""
     return Scale(min(values), max(values), LEFT, WIDTH - RIGHT, log)
 
 

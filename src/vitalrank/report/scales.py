@@ -36,7 +36,7 @@ class Scale:
 
 
 def scale_for(values: Sequence[float], start: float, stop: float, log: bool = False, zero: bool = False) -> Scale:
-    """A scale that holds all values, with a little room; ``zero`` begins at 0.
+    """A scale that holds all values, with a small margin; ``zero`` begins at 0.
 
     Examples
     --------
@@ -48,10 +48,10 @@ def scale_for(values: Sequence[float], start: float, stop: float, log: bool = Fa
         low, high = min(found) / 1.15, max(found) * 1.15
         return Scale(low, high, start, stop, log=True)
     low, high = min(values, default=0.0), max(values, default=1.0)
-    room = 0.05 * (high - low) or 0.05 * abs(high) or 0.5
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.5
     if zero:
         return Scale(0.0, 1.05 * high or 1.0, start, stop)
-    return Scale(low - room, high + room, start, stop)
+    return Scale(low - margin, high + margin, start, stop)
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
@@ -73,7 +73,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, with 2 and 5 times them where there is room.
+    """Powers of ten, with 2 and 5 times them where there is space.
 
     Examples
     --------

@@ -209,7 +209,7 @@ def vectors(results: Results) -> str:
     return (
         "<section><h2>Item vectors</h2><p class='soft'>Items in the plane, coloured by degree. Where vectors follow "
         "frequency and not taste, colours lie apart: clustering is how much better than chance an item’s neighbours "
-        "tell its class, from 0 to 1. Outliers lie on the edge.</p>"
+        "predict its class, from 0 to 1. Outliers lie on the edge.</p>"
         f'{_band_key(names)}<div class="grid-3">{"".join(figures)}</div>'
         f'<div class="grid-2">{norm_chart}</div></section>'
     )
