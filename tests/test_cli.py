@@ -116,7 +116,7 @@ def test_fit_goes_on_where_it_stopped(log, run, capsys):
 @pytest.mark.parametrize("model", ["itemknn", "mostpopular"])
 def test_a_model_without_steps_overwrites_no_run(log, run, capsys, model):
     before = repr(vr.load(run))
-    assert "holds a run already; choose another folder" in complaint(capsys, "fit", log, "--model", model, "--out", run)
+    assert "already holds a run; choose another folder" in complaint(capsys, "fit", log, "--model", model, "--out", run)
     assert repr(vr.load(run)) == before
 
 

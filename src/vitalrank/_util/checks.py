@@ -16,6 +16,7 @@ from vitalrank.errors import SettingError
 
 _METRIC = re.compile(r"(?P<name>[^@]+)@(?P<length>[1-9][0-9]*)")
 MOST = 2**31 - 1  # of anything that is counted
+MOST_CANDIDATES = 2**24  # of which each has a weight or a probability in memory
 MOST_SEED = 2**64 - 1
 
 

@@ -14,8 +14,6 @@ from vitalrank._util.display import printable
 from vitalrank.cli import options
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")  # what 64 bits hold, not all that Python calls a digit
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
-N = Annotated[int, typer.Option(help="Length of the list.")]
 Names = Annotated[Path | None, typer.Option(help="Table of items: .csv .tsv .parquet with ids, names, categories.")]
 Items = Annotated[Path | None, typer.Option(help="File of the only item ids that may be listed, one per line.")]
 ExcludeItems = Annotated[Path | None, typer.Option(help="File of item ids never to list, one per line.")]
@@ -24,13 +22,19 @@ Within = Annotated[
     typer.Option(metavar="COLUMN[=VALUE]", help="A category of --names; without value, that of what is asked about."),
 ]
 Seen = Annotated[bool, typer.Option("--seen", help="List seen items too.")]
-Unknown = Annotated[str, typer.Option(help="A user the log does not hold: error or popular.")]
+Unknown = Annotated[
+    str,
+    typer.Option(
+        help="For a user who is not in the log: error or popular.",
+        autocompletion=options.complete(("error", "popular")),
+    ),
+]
 
 
 def recommend(
-    run: Run,
+    run: options.Run,
     user: Annotated[list[str] | None, typer.Option(help="A user of the log; repeatable.")] = None,
-    n: N = 10,
+    n: options.ListLength = 10,
     unknown: Unknown = "error",
     device: options.RankingDevice = None,
     json: options.Json = False,
@@ -75,12 +79,12 @@ def recommend(
 
 
 def fold_in(
-    run: Run,
+    run: options.Run,
     history: Annotated[
         Path,
         typer.Option(help="Histories: .jsonl with lists of ids, or a line of ids (spaces, commas, tabs) for each."),
     ],
-    n: N = 10,
+    n: options.ListLength = 10,
     json: options.Json = False,
     names: Names = None,
     items: Items = None,
@@ -99,9 +103,9 @@ def fold_in(
 
 
 def similar(
-    run: Run,
+    run: options.Run,
     item: Annotated[list[str], typer.Option(help="An item of the log; repeatable.")],
-    n: N = 10,
+    n: options.ListLength = 10,
     json: options.Json = False,
     names: Names = None,
     items: Items = None,
@@ -120,7 +124,7 @@ def similar(
 
 
 def explain(
-    run: Run,
+    run: options.Run,
     user: Annotated[str, typer.Option(help="A user of the log.")],
     item: Annotated[str, typer.Option(help="An item of the log.")],
     n: Annotated[int, typer.Option(help="Items to list.")] = 10,
@@ -145,7 +149,7 @@ def explain(
 
 
 def export(
-    run: Run,
+    run: options.Run,
     out: Annotated[Path, typer.Option(help="Folder; made if missing.")],
     format: Annotated[str, typer.Option(help="numpy, parquet, safetensors, faiss or hnswlib.")] = "numpy",
 ) -> None:
@@ -157,7 +161,7 @@ def export(
 
 
 def serve(
-    run: Run,
+    run: options.Run,
     names: Names = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8000,

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank._util.checks import check_count, check_number, check_positive, to_builtin_scalars
+from vitalrank._util.checks import MOST_CANDIDATES, check_count, check_number, check_positive, to_builtin_scalars
 from vitalrank.errors import SettingError
 from vitalrank.kernels.rng import MIX
 from vitalrank.samplers.base import LATER, BoundSampler, Draw, Sampler, SampleRequest
 from vitalrank.samplers.ceiling import Ceiling, drop_above, offsets, score_limits
 from vitalrank.samplers.proposals import uniform_proposal
-
-_MOST_RANKS = 2**24  # of a pool: each has a probability of its own
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,7 +101,7 @@ class LFMD(Sampler):
 
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
-        check_count("candidates", self.candidates, most=_MOST_RANKS)
+        check_count("candidates", self.candidates, most=MOST_CANDIDATES)
         check_positive("rho", self.rho)
         offsets(self.ceiling)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank._util.checks import check_beta, check_count, check_number, to_builtin_scalars
+from vitalrank._util.checks import MOST_CANDIDATES, check_beta, check_count, check_number, to_builtin_scalars
 from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
 from vitalrank.kernels.proposals import Proposal
@@ -75,7 +75,7 @@ class VINS(Sampler):
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
         check_beta(self.beta)
-        check_count("kappa", self.kappa)
+        check_count("kappa", self.kappa, most=MOST_CANDIDATES)
         check_number("margin", self.margin)
         object.__setattr__(self, "weight", weight_name(self.weight))
         if self.shots is not None:
@@ -130,7 +130,7 @@ class LFMW(Sampler):
 
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
-        check_count("kappa", self.kappa)
+        check_count("kappa", self.kappa, most=MOST_CANDIDATES)
         check_number("margin", self.margin)
         object.__setattr__(self, "weight", weight_name(self.weight))
         _check_band(self.ceiling, self.margin)
