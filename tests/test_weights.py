@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 import vitalrank as vr
+from sampler_calls import GPU
 
 Row = tuple[int, int, int, int]
 rows = st.lists(
@@ -184,12 +185,14 @@ class Fixed:
     def __call__(self, queries=None, item_table=None, users=None, positives=None, step=0, k=1, **_: Any) -> Any:
         import torch
 
+        is_torch = isinstance(users, torch.Tensor)
+        users, positives = (np.asarray(ids.cpu() if is_torch else ids) for ids in (users, positives))
         seen = small_log().csr.toarray() > 0
         ids = np.array([np.flatnonzero(~seen[u])[[int(i) % 2, 3]] for u, i in zip(users, positives, strict=True)])
-        ids[np.asarray(users) == 5] = -1
+        ids[users == 5] = -1
         weights = np.where(ids < 0, 0.0, np.array([0.5, 1.5])).astype(np.float32)
         tries = np.ones(len(ids), np.int64)
-        if isinstance(users, torch.Tensor):
+        if is_torch:
             return vr.Draw(torch.tensor(ids), torch.tensor(weights), torch.tensor(tries))
         return vr.Draw(ids, weights, tries)
 
@@ -253,7 +256,7 @@ def mf_engine(kind: str, config: vr.TrainConfig) -> Any:
     pytest.importorskip("triton", minversion="3.6")
     from vitalrank.engines.mf_gpu import GpuEngine
 
-    return GpuEngine(small_log(), Fixed(), config, 3, False, "cpu")
+    return GpuEngine(small_log(), Fixed(), config, 3, False, GPU)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adagrad", "sgd"])
