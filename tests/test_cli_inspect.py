@@ -44,7 +44,7 @@ def test_sampler_and_settings_are_named(trained, capsys):
 def test_epochs_are_shown_from_first_to_last(trained, capsys):
     model, folder = trained
     text = text_of(capsys, folder)
-    assert "epoch loss tries vanished unviolated imbalance min / median / max ndcg@10" in text
+    assert "epoch loss tries vanished unviolated imbalance min / med / max ndcg@10" in text
     for epoch in (1, 9):
         record = model.history[epoch - 1]
         assert f"{epoch} {record['loss']:.4f} {record['tries']:.1f}" in text

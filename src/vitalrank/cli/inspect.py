@@ -20,7 +20,7 @@ _COLUMNS = {  # of a record: title and format; metrics follow
     "tries": ("tries", ".1f"),
     "vanished": ("vanished", ".1%"),
     "unviolated": ("unviolated", ".1%"),
-    "imbalance": ("imbalance min / median / max", ""),
+    "imbalance": ("imbalance min / med / max", ""),
 }
 
 
