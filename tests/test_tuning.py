@@ -58,6 +58,19 @@ def test_the_winner_trained_again_has_the_value_it_won_with(parts, whole):
     assert history.best_epoch == whole.epoch
 
 
+@pytest.mark.parametrize("space", ["paper", "wide"])
+@pytest.mark.parametrize("method", ["tpe", "rounds"])
+def test_the_winner_is_never_below_the_defaults(parts, tune, space, method):
+    train, valid, _ = parts
+    options = {"epochs": CONFIG.epochs, "threads": 1, "progress": False}
+    default = vr.MF().fit(train, vr.VINS(), valid=valid, **options)
+    tuned = tune(space=space, trials=30, method=method)
+    first = tuned.trials[0]
+    assert (first.number, first.state, first.epochs) == (0, "finished", CONFIG.epochs)
+    assert first.value == max(record["ndcg@10"] for record in default.history)
+    assert tuned.value >= first.value
+
+
 def test_the_winner_is_the_best_of_the_finished(whole):
     finished = [trial for trial in whole.trials if trial.state == "finished"]
     assert whole.value == max(trial.value for trial in finished)

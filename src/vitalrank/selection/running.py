@@ -95,7 +95,7 @@ def best(
     seconds = 60.0 * to_float("minutes", minutes)
     if not seconds > 0:
         raise SettingError(f"minutes is {minutes!r}; it must be above 0.")
-    if config.measure()[0] not in METRICS:
+    if config.parsed_metric()[0] not in METRICS:
         raise SettingError(f"metric {config.metric!r} cannot rank; choose one of {', '.join(METRICS)}, as in ndcg@10.")
     parts = dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True))
     for name, part in parts.items():
