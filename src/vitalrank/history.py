@@ -15,6 +15,7 @@ _SAVED: dict[str, type] = {  # beside the records, in a saved model
     "settings": dict,
     "best_epoch": int,
     "stopped": str,
+    "start": dict,
 }
 
 
@@ -35,6 +36,8 @@ class History(Sequence[Record]):
         The epoch that is kept, where a validation log picked one.
     stopped
         Why training ended: ``"finished"``, ``"patience"``, ``"callback"`` or ``"interrupted"``.
+    start
+        Of a warm start: how the model was first fitted (``settings``, ``epochs``) and how many ``updates`` followed.
 
     Examples
     --------
@@ -49,6 +52,7 @@ class History(Sequence[Record]):
         self.settings: dict[str, Any] | None = None
         self.best_epoch: int | None = None
         self.stopped: str | None = None
+        self.start: dict[str, Any] | None = None
 
     @classmethod
     def from_saved(cls, saved: Mapping[str, Any]) -> History:

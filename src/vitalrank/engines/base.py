@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,13 @@ class Totals:
             "unviolated": None if self.violated is None or not rows else 1.0 - self.violated / rows,
             "skipped": self.skipped,
         }
+
+
+class Table(NamedTuple):
+    """Whose vectors a parameter holds: ``"user"`` or ``"item"``, and in how many rows for each."""
+
+    side: str
+    rows: int = 1
 
 
 class Engine(ABC):

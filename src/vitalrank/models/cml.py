@@ -14,6 +14,7 @@ from torch import Tensor
 from vitalrank import samplers
 from vitalrank._util.checks import to_float, to_int
 from vitalrank.config import TrainConfig
+from vitalrank.engines.base import Table
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.losses import hinge
@@ -51,6 +52,10 @@ class CML(TorchModel):
     """
 
     constant_columns = 1
+    tables: ClassVar[Mapping[str, Table]] = {
+        "network.users.weight": Table("user"),
+        "network.items.weight": Table("item"),
+    }
     defaults: ClassVar[Mapping[str, Any]] = {"loss": "hinge", "margin": 1.5, "reg": 0.0}
 
     def __init__(self, dim: int = 64, covariance: float = 0.0) -> None:
@@ -66,6 +71,14 @@ class CML(TorchModel):
 
     def new_network(self, train: Interactions) -> CMLNetwork:
         return CMLNetwork(train.n_users, train.n_items, self.dim, self.covariance)
+
+    def complete_warm_start(self, earlier: Interactions) -> None:
+        network = self.network
+        assert isinstance(network, CMLNetwork)
+        users, items = (torch.arange(*ends) for ends in (
+            (earlier.n_users, self.train.n_users), (earlier.n_items, self.train.n_items)
+        ))  # fmt: skip
+        network.after_step({"users.weight": users, "items.weight": items})
 
     def similarities(self, item: int) -> NDArray[np.float32]:
         points = self.item_table[:, : self.dim]

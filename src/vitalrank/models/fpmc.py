@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vitalrank._util.checks import to_int
+from vitalrank.engines.base import Table
 from vitalrank.engines.network import device_of
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
@@ -43,6 +45,12 @@ class FPMC(TorchModel):
     >>> model.recommend(log.user_ids[:2], n=5)[0].shape
     (2, 5)
     """
+
+    tables: ClassVar[Mapping[str, Table]] = {
+        "network.users.weight": Table("user"),
+        "network.items.weight": Table("item"),
+        "network.baskets.weight": Table("item"),
+    }
 
     def __init__(self, dim: int = 64, length: int = 1) -> None:
         super().__init__()

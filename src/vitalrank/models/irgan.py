@@ -13,6 +13,7 @@ from torch.nn import functional
 from vitalrank import samplers
 from vitalrank._util.checks import check_choice, to_int
 from vitalrank.config import TrainConfig
+from vitalrank.engines.base import Table
 from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.interactions import Interactions
 from vitalrank.models.networks import DotNetwork, embedding
@@ -58,6 +59,7 @@ class IRGAN(TorchModel):
     """
 
     constant_columns = 1
+    tables: ClassVar[Mapping[str, Table] | None] = None  # its first epochs pre-train the generator
     defaults: ClassVar[Mapping[str, Any]] = {"loss": "cross_entropy", "lr": 1e-3, "batch": 512}
 
     def __init__(self, dim: int = 64, role: str = "generator", warm: int = 10, draws: int = 2) -> None:

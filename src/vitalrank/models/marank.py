@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from vitalrank import serving
 from vitalrank._util.checks import to_float, to_int
+from vitalrank.engines.base import Table
 from vitalrank.engines.network import device_of
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
@@ -57,6 +58,10 @@ class MARank(TorchModel):
     50
     """
 
+    tables: ClassVar[Mapping[str, Table]] = {
+        "network.users.weight": Table("user"),
+        "network.items.weight": Table("item", rows=2),
+    }
     defaults: ClassVar[Mapping[str, Any]] = {"lr": 1e-3, "reg": 5e-4, "batch": 1024}
 
     def __init__(self, dim: int = 64, length: int = 6, orders: int = 2, layers: int = 2, dropout: float = 0.5) -> None:

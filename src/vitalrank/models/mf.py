@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from vitalrank._util.checks import check_bool, to_int
 from vitalrank._util.devices import resolve
 from vitalrank.config import TrainConfig
+from vitalrank.engines.base import Table
 from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
@@ -41,6 +42,8 @@ class MF(TrainableModel, DotRecommender):
     >>> ids.shape
     (2, 5)
     """
+
+    tables: ClassVar[Mapping[str, Table]] = {"users": Table("user"), "items": Table("item")}
 
     def __init__(self, dim: int = 64, bias: bool = False) -> None:
         check_bool("bias", bias)

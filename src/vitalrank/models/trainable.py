@@ -8,9 +8,10 @@ from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, signature
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, TypeVar, Unpack, cast
 
 from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
+from vitalrank.engines.base import Table
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Recommender
@@ -74,13 +75,21 @@ def with_fit_signature(fit: _Fit, defaults: Mapping[str, Any] = MappingProxyType
         Parameter(name, Parameter.KEYWORD_ONLY, default=values.get(name), annotation=kind.__forward_arg__)
         for name, kind in FitOptions.__annotations__.items()
     ]
-    own = [one for one in signature(fit).parameters.values() if one.name in ("self", "train", "sampler", "valid")]
+    own = [
+        one for one in signature(fit).parameters.values() if one.name in ("self", "train", "sampler", "valid", "start")
+    ]
     shown.__signature__ = signature(fit).replace(parameters=[*own, *options])  # type: ignore[attr-defined]
     return cast(_Fit, shown)
 
 
 class TrainableModel(Recommender):
-    """A recommender trained by the trainer: a subclass gives ``build`` and ``release_training_state``."""
+    """A recommender trained by the trainer: a subclass gives ``build`` and ``release_training_state``.
+
+    ``tables`` names the parameters that hold vectors of users and items, so that a warm start can let them grow; with
+    none they are found by their sizes, and None is for a model without warm start.
+    """
+
+    tables: ClassVar[Mapping[str, Table] | None] = MappingProxyType({})
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -94,6 +103,7 @@ class TrainableModel(Recommender):
         sampler: Any = None,
         *,
         valid: Interactions | None = None,
+        start: Recommender | str | os.PathLike[str] | None = None,
         **options: Unpack[FitOptions],
     ) -> Self:
         """Train on a log.
@@ -106,6 +116,12 @@ class TrainableModel(Recommender):
             Where negatives come from; by default ``VINS()``, or the model's own.
         valid
             A held-out part to pick the best epoch by.
+        start
+            Warm start: an earlier model of this class and these settings, or its run folder, which also keeps the
+            state of the optimizer. ``train`` is its log with more rows: ``start.train.extend(new)``. Known users and
+            items begin with their vectors, new ones with those that a ridge regression predicts from their
+            interactions; then a few epochs follow on all rows. Options that are not given are those of the first
+            training, ``epochs`` is 3.
         epochs, lr, reg, loss, margin, optimizer, batch, negatives, schedule
             See :class:`vitalrank.TrainConfig`.
         patience, valid_every, metric
@@ -115,9 +131,12 @@ class TrainableModel(Recommender):
         callbacks, checkpoint, checkpoint_epochs, checkpoint_seconds, resume, progress
             See :class:`vitalrank.Trainer`.
         """
+        from vitalrank.models.starting import warm_start_of
         from vitalrank.training import Trainer
+        from vitalrank.training.refitting import sampler_of
 
-        given: dict[str, Any] = {**self.defaults, **options}
+        earlier = None if start is None else warm_start_of(self, start)
+        given: dict[str, Any] = {**self.defaults, **({} if earlier is None else earlier.options()), **options}
         unknown = given.keys() - FitOptions.__annotations__.keys()
         if unknown:
             known = ", ".join(FitOptions.__annotations__)
@@ -128,8 +147,13 @@ class TrainableModel(Recommender):
         if valid is None and options.get("patience") is not None:
             raise SettingError("patience counts evaluations on valid; give valid= too, or leave it out.")
         trainer = Trainer(config, **{name: value for name, value in given.items() if name not in _CONFIG})
-        trainer.fit(self, train, sampler, valid)
+        if earlier is not None and sampler is None and earlier.history.sampler is not None:
+            sampler = sampler_of(earlier.history)
+        trainer.fit(self, train, sampler, valid, earlier)
         return self
+
+    def complete_warm_start(self, earlier: Interactions) -> None:
+        """Called once the engine holds the values of an earlier model, whose log is given, and of new rows."""
 
     def refit(self, log: Interactions, sampler: Any = None, **options: Unpack[FitOptions]) -> Self:
         """Train anew on a log, such as train, valid and test together, for the epoch count that validation picked.

@@ -27,8 +27,10 @@ def refit_options(history: History, options: Mapping[str, Any]) -> dict[str, Any
     """
     if not history.settings or len(history) == 0:
         raise SettingError("refit repeats an earlier training, and there was none; call fit(train, valid=...) first.")
-    known = {name: value for name, value in history.settings.items() if name in SETTINGS}
-    kept = history.best_epoch or len(history)
+    settings, kept = history.settings, history.best_epoch or len(history)
+    if history.start is not None:  # repeat the first training, not the few epochs of an update
+        settings, kept = history.start["settings"], history.start["epochs"]
+    known = {name: value for name, value in settings.items() if name in SETTINGS}
     if "epochs" in options or known.get("epochs", kept) == kept:
         return {**known, "epochs": kept, **options}
 

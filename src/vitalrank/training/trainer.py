@@ -22,6 +22,7 @@ from vitalrank.training.interrupts import interruptible
 from vitalrank.training.loop import Callback, TrainingLoop
 from vitalrank.training.progress import ProgressBar
 from vitalrank.training.runs import RunFolder, RunState, run_folder
+from vitalrank.training.warm_start import WarmStart
 
 logger = logging.getLogger(__name__)
 
@@ -76,23 +77,34 @@ class Trainer:
         self._every = (checkpoint_epochs, checkpoint_seconds)
         self._resume = resume
 
-    def fit(self, model: Any, train: Interactions, sampler: Any = None, valid: Interactions | None = None) -> History:
+    def fit(
+        self,
+        model: Any,
+        train: Interactions,
+        sampler: Any = None,
+        valid: Interactions | None = None,
+        start: WarmStart | None = None,
+    ) -> History:
         """Train ``model`` on ``train``; without a sampler with the model's own, with ``valid`` the best epoch is kept.
 
         The model gives ``build(train, bound_sampler, config)``, which returns a
         :class:`vitalrank.engines.base.Engine` whose values the model serves from then on, and
-        ``release_training_state()``.
+        ``release_training_state()``. With ``start`` the engine begins at the values of an earlier model.
         """
         check_log("train", train)
         if len(train) == 0:
             raise SettingError("the training log is empty; give one with at least one interaction.")
         sampler = default_sampler(model, self.config) if sampler is None else _checked_sampler(sampler)
         self._check_metric(train, valid)
-        folder = self._folder(model, train, sampler, valid)
+        if start is not None:
+            start.check_log(train)
+        folder = self._folder(model, train, sampler, valid, start)
         locked = nullcontext() if folder is None else folder.locked(self._resume)
 
         def build() -> Engine:
             engine: Engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
+            if start is not None:
+                start.apply(model, engine, train)
             return engine
 
         with interruptible() as interrupt, locked, limited(self.config.threads), dedicated_stream(self.config.device):
@@ -104,6 +116,7 @@ class Trainer:
                 if run.epoch < self.config.epochs:
                     run.drop_final_eval(self.config.metric, self.config.valid_every)
                 run.history.sampler, run.history.settings = repr(sampler), self.config.run_identity()
+                run.history.start = None if start is None else start.origin
                 model.history = run.history
                 with ProgressBar(self.config.epochs, len(train), self.progress) as bar:
                     # No local name may keep the loop: the engine has to be freed below.
@@ -132,12 +145,15 @@ class Trainer:
         if len(valid) == 0:
             raise SettingError("the validation log is empty; hold out a larger share, or leave valid out.")
 
-    def _folder(self, model: Any, train: Interactions, sampler: Any, valid: Interactions | None) -> RunFolder | None:
+    def _folder(
+        self, model: Any, train: Interactions, sampler: Any, valid: Interactions | None, start: WarmStart | None
+    ) -> RunFolder | None:
         if self._checkpoint is None:
             return None
         identity = {
             "log": train.fingerprint,
             "valid": None if valid is None else valid.fingerprint,
+            "start": None if start is None else start.digest,
             "model": repr(model),
             "sampler": _ADDRESS.sub("", repr(sampler)),
             **self.config.run_identity(),
