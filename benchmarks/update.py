@@ -13,6 +13,7 @@ import argparse
 import json
 import statistics
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,7 @@ def slices(log: vr.Interactions) -> list[vr.Interactions]:
     users, items = log.user_ids[log.users[order]], log.item_ids[log.items[order]]
     times = log.times[order]
     bounds = [0, *np.linspace(0.9 * len(log), len(log), STEPS + 1).astype(int)]
-    return [
-        vr.Interactions.from_arrays(users[a:b], items[a:b], times=times[a:b])
-        for a, b in zip(bounds, bounds[1:], strict=False)
-    ]
+    return [vr.Interactions.from_arrays(users[a:b], items[a:b], times=times[a:b]) for a, b in pairwise(bounds)]
 
 
 def value(model: Any, test: vr.Interactions) -> float:
