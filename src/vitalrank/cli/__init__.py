@@ -18,6 +18,7 @@ from vitalrank.cli.failures import StoppedError, run
 FILES = {
     "demo": "demo",
     "fit": "runs",
+    "update": "update",
     "evaluate": "runs",
     "recommend": "serving",
     "similar": "serving",
