@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import is_tensor
+from vitalrank._util.display import first_line
 from vitalrank._util.memory import available_memory
 from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
@@ -88,7 +89,12 @@ class ArrayBackend:
 
     def as_array(self, value: Any) -> Any:
         """The value as an array of this backend, without gradient."""
-        return np.asarray(value)
+        try:
+            return np.asarray(value)
+        except ValueError as error:  # rows of several lengths
+            raise SettingError(
+                f"a list of {len(value)} is no array ({first_line(error)}); give rows of one length."
+            ) from error
 
     def to_caller(self, draw: Any) -> Any:
         """The draw as the caller's kind of array."""
