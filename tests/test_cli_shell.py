@@ -14,6 +14,7 @@ import typer
 import vitalrank as vr
 from vitalrank import cli
 from vitalrank.cli import options
+from vitalrank.cli.options import dataset_names
 from vitalrank.models import model_names
 from vitalrank.samplers import SAMPLERS
 
@@ -48,6 +49,10 @@ def completed(line, shell_name="bash"):
         ("vitalrank fit --model m", ["mf", "marank", "mostpopular"]),
         ("vitalrank compare --samplers uni,v", ["uni,vins"]),
         ("vitalrank tune --save", ["--save-config"]),
+        ("vitalrank tune --model m", ["mf", "marank"]),
+        ("vitalrank fit --schedule cos", ["cosine"]),
+        ("vitalrank data get ml-1", [name for name in dataset_names() if name.startswith("ml-1")]),
+        ("vitalrank paper table1", ["table1"]),
     ],
 )
 def test_completion(line, offers):
