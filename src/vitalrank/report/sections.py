@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
-from vitalrank._util.checks import parse_metric
 from vitalrank.analysis.embeddings import CLASSES
 from vitalrank.comparing.outcomes import Outcome
-from vitalrank.comparing.results import Results, Row
-from vitalrank.comparing.tables import notes, p_text, seconds_text, shown_metrics
+from vitalrank.comparing.results import Results
+from vitalrank.comparing.tables import p_text
 from vitalrank.report.charts import line_chart, scatter, stacked_bars, style
+from vitalrank.report.ranking import metric_name, ranking
 from vitalrank.report.series import against_seconds, imbalances, lines, norms, points, wide
 
 BANDS = ("head", "middle", "tail")
@@ -31,19 +31,6 @@ def summary_sentence(results: Results) -> str:
     return f"{best.label} is ahead with {value}, but {lead} above {best.other} may be luck{p}."
 
 
-def metric_name(metric: str) -> str:
-    """A metric as one writes it.
-
-    Examples
-    --------
-    >>> metric_name("ndcg@10"), metric_name("hit_rate@5")
-    ('NDCG@10', 'Hit rate@5')
-    """
-    name, length = parse_metric(metric)
-    written = name.upper() if name in ("ndcg", "map", "mrr", "f1") else name.replace("_", " ").capitalize()
-    return f"{written}@{length}"
-
-
 # ---------------------------------------------------------------------------------------------------- sections
 
 
@@ -59,56 +46,6 @@ def opening(results: Results, title: str) -> str:
         f'<header><h1>{escape(title)}</h1><p class="lead">{escape(summary_sentence(results))}</p>'
         f'<p class="soft">{escape(" · ".join(words))}</p></header>'
     )
-
-
-def ranking(results: Results) -> str:
-    columns = [column for column in _columns(results) if any(value is not None for value, _ in column.cells)]
-    rows = zip(*(column.cells for column in columns), strict=True)
-    body = "".join(
-        f"<tr{' class=best' if number == 0 else ''}>{''.join(_cell(*cell) for cell in row)}</tr>"
-        for number, row in enumerate(rows)
-    )
-    ranks = metric_name(results.metric)
-    heads = "".join(_head(column.name, column.first, column.name == ranks) for column in columns)
-    said = [f"{column.meaning}" for column in columns if column.meaning]
-    said.insert(0, "Means over the test users." + (_SPREAD if any(row.spread for row in results.rows) else ""))
-    return (
-        '<section class="ranking"><h2>Ranking</h2><div class="scroll"><table class="sortable"><thead><tr>'
-        f"{heads}</tr></thead><tbody>{body}</tbody></table></div>"
-        f'<p class="soft">{escape(" ".join([*said, *notes(results)[-1:]]))} Click a column to sort.</p></section>'
-    )
-
-
-_SPREAD = " The smaller number is the standard deviation over seeds."
-
-
-class _Column(NamedTuple):
-    """One column of the ranking: values to sort by, and what to show."""
-
-    name: str
-    first: str  # the order of the first click
-    cells: list[tuple[Any, str]]
-    meaning: str = ""
-
-
-def _columns(results: Results) -> Iterator[_Column]:
-    rows = results.rows
-    swatches = [f'<span class="swatch {style(number)}"></span>{escape(row.label)}' for number, row in enumerate(rows)]
-    yield _Column("method", "ascending", [(row.label, swatch) for row, swatch in zip(rows, swatches, strict=True)])
-    for name in shown_metrics(results):
-        cells = [(row.mean[name], f"{row.mean[name]:.4f}{_spread(row, name)}") for row in rows]
-        yield _Column(metric_name(name), "descending", cells)
-    meaning = "p: paired t-test over the users against the best other method, adjusted by Holm for their number."
-    yield _Column("p", "ascending", [(row.p_value, escape(p_text(row.p_value))) for row in rows], meaning)
-    tries = [(row.tries, "" if row.tries is None else f"{row.tries:.1f}") for row in rows]
-    yield _Column("tries", "ascending", tries, "Tries: mean draws per positive.")
-    yield _Column("epochs", "ascending", [(row.epochs or None, f"{row.epochs:.3g}") for row in rows])
-    seconds = [(row.seconds, escape(seconds_text(row.seconds))) for row in rows]
-    yield _Column("seconds", "ascending", seconds, "Seconds: training alone.")
-
-
-def _spread(row: Row, name: str) -> str:
-    return "" if row.spread is None else f" <small>± {row.spread[name]:.4f}</small>"
 
 
 def curves(results: Results) -> str:
@@ -263,15 +200,6 @@ def figure(title: str, drawing: str, caption: str) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------- pieces
-
-
-def _head(name: str, first: str, ranks: bool) -> str:
-    sort = ' aria-sort="descending"' if ranks else ""
-    return f'<th scope="col" data-first="{first}"{sort}><button type="button">{escape(name)}</button></th>'
-
-
-def _cell(value: Any, inside: str) -> str:
-    return f'<td data-v="{escape("" if value is None else str(value))}">{inside}</td>'
 
 
 def _faint(results: Results) -> str:
