@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from _common import machine
+from threadpoolctl import threadpool_limits
 
 import vitalrank as vr
 
@@ -30,7 +31,8 @@ class Peer:
 
     def __init__(self, model: Any, train: vr.Interactions) -> None:
         self.model, self.train = model, train
-        self.model.fit(train.csr.astype(np.float32), show_progress=False)
+        with threadpool_limits(1, "blas"):  # as implicit asks for: it has threads of its own
+            self.model.fit(train.csr.astype(np.float32), show_progress=False)
 
     def ndcg(self, held_out: vr.Interactions, hidden: list[vr.Interactions]) -> float:
         """NDCG@10 over the users with held-out items; what was seen or is hidden is never listed."""
@@ -46,7 +48,7 @@ class Peer:
                 wanted = held_out.items[held_out.indptr[user] : held_out.indptr[user + 1]]
                 gain = discounts[np.isin(items, wanted)].sum()
                 total += gain / discounts[: min(10, len(wanted))].sum()
-        return total / len(users)
+        return float(total / len(users))
 
 
 def implicit_als() -> Iterator[tuple[str, Callable[[], Any]]]:
