@@ -28,6 +28,7 @@ SAMPLERS = (
     "pris",
     "irgan",
     "mixed",
+    "in-batch",
 )
 
 
@@ -67,7 +68,7 @@ def main() -> None:
 
     world = make_world(rows=9)
     for name in SAMPLERS:
-        sampler = vr.Mixed(vr.Uniform(), vr.Popularity()) if name == "mixed" else VARIANTS[name]
+        sampler = {**VARIANTS, "mixed": vr.Mixed(vr.Uniform(), vr.Popularity()), "in-batch": vr.InBatch()}[name]
         bound = sampler.bind(world.log)
         try:
             bound.draw(bound._request(bound.device_backend("cpu"), *world.batch, 0, 1, None, None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ CASES = {
     "softmax": {"loss": "softmax", "temperature": 0.2},
     "softmax-logq": {"loss": "softmax", "correct": "logq", "temperature": 0.5},
 }
+DEVICE = "cuda" if "VITALRANK_TEST_GPU" in os.environ else "cpu"  # else interpreted
 cases = pytest.mark.parametrize("case", CASES)
 mixes = pytest.mark.parametrize("mixed", [False, True])
 
@@ -43,7 +45,8 @@ def sampler_of(mixed):
         if not isinstance(positives, torch.Tensor):
             return made
         parts = {n: torch.as_tensor(getattr(made, n)) for n in ("ids", "weights", "tries", "log_q")}
-        return vr.Draw(**parts, mix=None if mix is None else torch.as_tensor(mix))
+        parts |= {} if mix is None else {"mix": torch.as_tensor(mix)}
+        return vr.Draw(**{name: part.to(positives.device) for name, part in parts.items()})
 
     return step_aside
 
@@ -74,7 +77,7 @@ def assert_one_step(engine, case, mixed):
     engine.load(start)
     totals = engine.run_epoch(1, lambda share: LR, lambda totals: None)
     for name, table in expected(start, mixed, config_of(case)).items():
-        np.testing.assert_allclose(engine.values()[name], table, rtol=2e-4, atol=2e-5, err_msg=name)
+        np.testing.assert_allclose(engine.to_numpy(engine.copy())[name], table, rtol=2e-4, atol=2e-5, err_msg=name)
     assert math.isfinite(totals.loss)
 
 
@@ -90,7 +93,7 @@ def test_the_gpu_steps_as_autograd(case, mixed):
     pytest.importorskip("triton", minversion="3.6")
     from vitalrank.engines.mf_gpu import GpuEngine
 
-    assert_one_step(GpuEngine(LOG, sampler_of(mixed), config_of(case), 5, False, "cpu"), case, mixed)
+    assert_one_step(GpuEngine(LOG, sampler_of(mixed), config_of(case), 5, False, DEVICE), case, mixed)
 
 
 @cases

@@ -156,11 +156,19 @@ class Propagation(torch.autograd.Function):
     def forward(context: Any, graph: Tensor, table: Tensor) -> Tensor:
         context.graph = graph
         with torch.autocast(table.device.type, enabled=False):  # no sparse product in bfloat16
-            return graph @ table
+            return product(graph, table)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Any:
-        return None, context.graph @ gradient.contiguous()
+        return None, product(context.graph, gradient.contiguous())
+
+
+def product(graph: Tensor, table: Tensor) -> Tensor:
+    """``graph @ table``, summed in a fixed order on a GPU too, where the library's product is not."""
+    if not table.is_cuda:
+        return graph @ table
+    terms = graph.values()[:, None] * table[graph.col_indices()]  # (edges, d)
+    return torch.segment_reduce(terms, "sum", offsets=graph.crow_indices(), axis=0, initial=0.0)
 
 
 def graph_of(train: Interactions) -> Tensor:
