@@ -79,7 +79,7 @@ def test_the_options_of_fit_are_those_of_the_settings_and_of_the_trainer():
     for name, hint in hints.items():
         assert FitOptions.__annotations__[name].__forward_arg__ == hint
     shown = inspect.signature(TrainableModel.fit).parameters
-    assert list(shown) == ["self", "train", "sampler", "valid", *FitOptions.__annotations__]
+    assert list(shown) == ["self", "train", "sampler", "valid", "start", *FitOptions.__annotations__]
 
 
 @pytest.mark.slow
