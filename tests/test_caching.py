@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vitalrank
-from vitalrank.kernels.caching import digest_of, remove_stale
+from vitalrank.kernels.caching import package_digest, remove_stale
 from vitalrank.kernels.compiling import UNTESTED, cache_class
 from vitalrank.kernels.cpu.training.initial import fill_normal
 from vitalrank.kernels.private_folders import is_private
@@ -154,7 +154,7 @@ def test_all_that_kernels_are_made_of_counts(tmp_path, name):
     (library / "kernels" / "cpu").mkdir(parents=True)
     for file in ("losses.py", "kernels/cpu/callee.py", "cli.py"):
         (library / file).write_text("a = 1\n")
-    digest = digest_of.__wrapped__
+    digest = package_digest.__wrapped__
     before = digest(library)
     (library / "cli.py").write_text("a = 2\n")
     assert digest(library) == before

@@ -15,7 +15,7 @@ from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.paper.costs import _variations
 from vitalrank.paper.known import known_for, read_known
-from vitalrank.paper.methods import METHODS, Method
+from vitalrank.paper.methods import METHODS, StudyMethod
 from vitalrank.paper.registry import find_experiments
 from vitalrank.paper.running import facts_of, run_paper
 from vitalrank.paper.store import Store
@@ -67,7 +67,7 @@ def test_only_what_is_asked_for_is_read(monkeypatch):
             raise SettingError("CML needs torch")
         return plan_of(method.model, method.sampler, method.space, TrainConfig(**method.training))
 
-    monkeypatch.setattr(Method, "plan", property(plan))
+    monkeypatch.setattr(StudyMethod, "plan", property(plan))
     table = Path(__file__).parents[1] / "docs" / "paper" / "table2.json"
     assert {name for _, name in read_known(table, ("uni", "vins"))} == {"uni", "vins"}
     with pytest.raises(StorageError, match="CML needs torch"):

@@ -22,7 +22,7 @@ from vitalrank.checkpoint import generation
 from vitalrank.serving import ItemTable
 from vitalrank.serving.web import running
 from vitalrank.serving.web.app import make_app
-from vitalrank.serving.web.limits import Limits, Settings
+from vitalrank.serving.web.limits import Limits, ServerSettings
 from vitalrank.serving.web.metrics import Metrics
 from vitalrank.serving.web.reloading import Reloader
 from vitalrank.serving.web.snapshot import Snapshot
@@ -49,7 +49,7 @@ def table(model):
 
 def app_of(model, table=None, **settings):
     snapshot = Snapshot(model, {}, table)
-    return make_app(Reloader(lambda: snapshot, lambda: 0, Metrics()), Settings(**settings))
+    return make_app(Reloader(lambda: snapshot, lambda: 0, Metrics()), ServerSettings(**settings))
 
 
 @pytest.fixture(scope="module")

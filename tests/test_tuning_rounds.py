@@ -9,7 +9,7 @@ import pytest
 
 from vitalrank.paper.methods import METHODS
 from vitalrank.tuning.points import spread_points
-from vitalrank.tuning.rounds import Rounds, SearchState, TrialResult
+from vitalrank.tuning.rounds import Rounds, RoundsState, TrialResult
 from vitalrank.tuning.spaces import Choice, Range
 
 
@@ -120,7 +120,7 @@ def test_the_searchers_share_all_but_beta():
 def test_a_search_state_knows_a_round_once_all_before_it_are_finished():
     rounds = Rounds({"beta": Range(0.0, 1.0)}, trials=8)
     results: dict[float, TrialResult] = {}
-    state = SearchState(rounds, lambda values: results.get(values["beta"]), start={"beta": 0.5})
+    state = RoundsState(rounds, lambda values: results.get(values["beta"]), start={"beta": 0.5})
     sizes = []
     while not state.is_complete:
         state.advance()

@@ -18,7 +18,7 @@ from vitalrank.config import TrainConfig
 
 if TYPE_CHECKING:
     from vitalrank.history import Record
-    from vitalrank.selection import Best, Entry
+    from vitalrank.selection import Best, RankedModel
     from vitalrank.tuning import Trial
 
 TRAINING = {name: options.TRAINING[name] for name in ("epochs", "metric", "threads", "device")}
@@ -188,7 +188,7 @@ def _print(found: Best, out: Path, commands: list[str]) -> None:
         print(f"  {printable(command)}")
 
 
-def _cells(entry: Entry) -> list[str]:
+def _cells(entry: RankedModel) -> list[str]:
     test = "" if entry.test is None else f"{entry.test:.4f}"
     p_value = "" if entry.p_value is None else f"{entry.p_value:.2g}{' tie' if entry.is_tie else ''}"
     return [entry.label, "" if entry.value is None else f"{entry.value:.4f}", test, p_value, str(entry.trials)]

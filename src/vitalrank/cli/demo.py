@@ -25,7 +25,7 @@ NAMES = ("uni", "pop", "dns", "lfm-w", "vins")
 
 
 @dataclass
-class Line:
+class DemoLine:
     """One sampler's row of the live table."""
 
     name: str
@@ -86,7 +86,7 @@ def _train(console: Console, seed: int, epochs: int, folder: Path) -> Results:
     console.print("The first run also compiles the kernels, which takes longer than the training.\n", style="dim")
     config = vr.TrainConfig(epochs=epochs, patience=epochs)
     samplers = {name: find_sampler(name)() for name in NAMES}
-    with _table(console, [Line(name) for name in NAMES]) as report:
+    with _table(console, [DemoLine(name) for name in NAMES]) as report:
         return compare(
             log, samplers, {"mf": lambda: vr.MF(dim=32)}, seeds=[seed], config=config, out=folder, keep_models=True,
             baselines=(), callback=report,
@@ -133,7 +133,7 @@ def lessons(results: Results) -> list[str]:
 
 
 @contextmanager
-def _table(console: Console, lines: Sequence[Line]) -> Iterator[Callback]:
+def _table(console: Console, lines: Sequence[DemoLine]) -> Iterator[Callback]:
     """A table that is updated during training on a terminal, and printed once in a pipe."""
     from vitalrank.comparing import Outcome
 
@@ -163,7 +163,7 @@ def _table(console: Console, lines: Sequence[Line]) -> Iterator[Callback]:
         yield report
 
 
-def _drawn(lines: Sequence[Line]) -> Table:
+def _drawn(lines: Sequence[DemoLine]) -> Table:
     table = Table(title="NDCG@10 by negative sampler (matrix factorization, dim 32)", title_justify="left")
     table.add_column("sampler")
     for name in ("epoch", "loss", "tries", "seconds", "valid", "test", "tail in lists"):

@@ -190,11 +190,11 @@ def serve(
 
     reloader = Reloader(load, lambda: generation(run), Metrics())
     limits = Limits(concurrent=concurrent)
-    settings = web.Settings(limits, token, running.hosts_of(host, token), window / 1000)
+    settings = web.ServerSettings(limits, token, running.hosts_of(host, token), window / 1000)
     listening = running.listen(host, port)
     kind = type(reloader.current.model).__name__
     ready = f"{kind} on {running.address_of(listening)}, its API on /docs; Ctrl-C stops."
-    running.run(web.make_app(reloader, settings), listening, lambda: print(ready, flush=True))
+    running.run_server(web.make_app(reloader, settings), listening, lambda: print(ready, flush=True))
 
 
 def _filters(

@@ -16,7 +16,7 @@ from vitalrank.analysis import Counted, inspect_model, project
 from vitalrank.checkpoint import remove_folder
 from vitalrank.comparing.outcomes import Outcome, read_outcome, result_file, write_outcome
 from vitalrank.comparing.planning import Method, training_identity
-from vitalrank.comparing.store import Store
+from vitalrank.comparing.store import ComparisonFolder
 from vitalrank.datasets import synthetic
 from vitalrank.errors import VitalrankError
 from vitalrank.evaluation import evaluate
@@ -54,7 +54,7 @@ class Runner:
     fixed: Collection[str] = ()
 
     def run(
-        self, method: Method, seed: int, store: Store | None, callback: EpochCallback | None, show: bool
+        self, method: Method, seed: int, store: ComparisonFolder | None, callback: EpochCallback | None, show: bool
     ) -> Outcome:
         """The outcome of one run: read if it is finished, else trained and written."""
         model = method.make()

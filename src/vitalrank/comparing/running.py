@@ -29,7 +29,7 @@ from vitalrank.comparing.planning import (
 )
 from vitalrank.comparing.results import Results
 from vitalrank.comparing.runner import Runner
-from vitalrank.comparing.store import Store
+from vitalrank.comparing.store import ComparisonFolder
 from vitalrank.errors import SettingError
 from vitalrank.evaluation import Evaluation
 from vitalrank.history import Record
@@ -145,7 +145,7 @@ def compare(
         "tuning": {"trials": trials} if trials else {},
     }
     plan = [(method, seed) for method in methods for seed in (chosen if method.sampler is not None else chosen[:1])]
-    store = None if out is None else Store(Path(out), keep_models)
+    store = None if out is None else ComparisonFolder(Path(out), keep_models)
     if store is not None:
         store.open(metadata, plan)
     grid = _Grid(Runner(config, parts, fixed=fixed), store, callback)
@@ -161,7 +161,7 @@ class _Grid:
     """Runs of one comparison."""
 
     runner: Runner
-    store: Store | None
+    store: ComparisonFolder | None
     callback: Callback | None
 
     def run(self, plan: Sequence[tuple[Method, int]], shown_seed: int) -> list[Outcome]:

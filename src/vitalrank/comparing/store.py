@@ -20,7 +20,7 @@ _IDENTITY = ("log", "split", "training", "own_training", "tuning")
 
 
 @dataclass(frozen=True)
-class Store:
+class ComparisonFolder:
     """Where finished runs are kept."""
 
     path: Path

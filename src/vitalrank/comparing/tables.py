@@ -40,7 +40,7 @@ def to_csv(results: Results) -> str:
     return text.getvalue()
 
 
-def to_json(results: Results) -> str:
+def results_to_json(results: Results) -> str:
     """Everything: metadata, ranking, and every run with its history."""
     runs = []
     for outcome in results.outcomes:
@@ -185,7 +185,12 @@ def flat(row: Row) -> dict[str, Any]:
     }
 
 
-FORMATS: dict[str, Callable[[Results], str]] = {"csv": to_csv, "json": to_json, "tex": to_latex, "md": to_markdown}
+FORMATS: dict[str, Callable[[Results], str]] = {
+    "csv": to_csv,
+    "json": results_to_json,
+    "tex": to_latex,
+    "md": to_markdown,
+}
 
 # How the tables of version 0.1 begin.
 _EARLIER = {

@@ -150,7 +150,7 @@ def _wrong_content(path: Path, name: str) -> str | None:
     return None
 
 
-def digest_of(path: Path) -> str:
+def file_digest(path: Path) -> str:
     """The sha256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -158,7 +158,7 @@ def digest_of(path: Path) -> str:
 
 def _check_digest(path: Path, sha256: str | None, url: str) -> None:
     """A file with a wrong digest is removed, so that the next call starts afresh."""
-    if sha256 is None or (found := digest_of(path)) == sha256.lower():
+    if sha256 is None or (found := file_digest(path)) == sha256.lower():
         return
     path.unlink()
     with suppress(OSError):

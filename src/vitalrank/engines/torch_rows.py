@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Batch:
+class TorchBatch:
     """The positives of a step, and the queries that they are scored for."""
 
     rows: Tensor  # of the log, (P,)
@@ -50,7 +50,7 @@ class TrainingRows(ABC):
     left_out: TorchTotals
 
     @abstractmethod
-    def batch(self, network: Network, numbers: Tensor) -> Batch:
+    def batch(self, network: Network, numbers: Tensor) -> TorchBatch:
         """The positives of these rows, encoded."""
 
 
@@ -74,10 +74,10 @@ class PositiveRows(TrainingRows):
             left_out, left_out, without_history=without_history, are_left_out=network.needs_history
         )
 
-    def batch(self, network: Network, numbers: Tensor) -> Batch:
+    def batch(self, network: Network, numbers: Tensor) -> TorchBatch:
         users, positives = self._histories.users[numbers].long(), self._histories.items[numbers].long()
         context = self._histories.before(numbers, network.length) if network.length else None
-        return Batch(numbers, users, positives, network.encode(users, context))
+        return TorchBatch(numbers, users, positives, network.encode(users, context))
 
 
 class SequenceRows(TrainingRows):
@@ -104,7 +104,7 @@ class SequenceRows(TrainingRows):
         without_history = int(np.count_nonzero(usable & (train.user_degree > 0)))
         self.left_out = TorchTotals(left_out, left_out, without_history=without_history, are_left_out=True)
 
-    def batch(self, network: Network, numbers: Tensor) -> Batch:
+    def batch(self, network: Network, numbers: Tensor) -> TorchBatch:
         first, end = self._first[numbers], self._end[numbers]  # (S,)
         steps = torch.arange(int((end - first).max()), device=first.device)
         rows = first[:, None] + steps  # (S, L): no longer than the longest of these windows
@@ -114,7 +114,7 @@ class SequenceRows(TrainingRows):
         users = self._histories.users[first].long()
         queries = network.encode_positions(users, context)[inside]  # (P, d)
         kept = rows[inside]
-        return Batch(kept, self._histories.users[kept].long(), items[kept].long(), queries)
+        return TorchBatch(kept, self._histories.users[kept].long(), items[kept].long(), queries)
 
 
 def windows_of(indptr: Array, usable: Array, length: int) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
 from vitalrank.interactions.encoding import Codes, Ids
-from vitalrank.interactions.lookup import IdIndex, digest_of
+from vitalrank.interactions.lookup import IdIndex, arrays_digest
 from vitalrank.interactions.matrices import known_negatives
 from vitalrank.interactions.ordering import starts
 from vitalrank.interactions.stats import Statistics, summary_line, to_html
@@ -106,7 +106,7 @@ class LogArrays:
         """Hex digest of ids and rows: equal logs have equal fingerprints, on any machine."""
         weights = () if self.weights is None else (self.weights,)
         known = () if self.negative_log is None else (self.negative_log.indptr, self.negative_log.items)
-        return digest_of((self.user_ids, self.item_ids, self.indptr, self.items, self.times, *weights, *known))
+        return arrays_digest((self.user_ids, self.item_ids, self.indptr, self.items, self.times, *weights, *known))
 
     @cached_property
     def user_lookup(self) -> IdIndex:

@@ -74,7 +74,7 @@ class IdIndex:
             ) from None
 
 
-def digest_of(arrays: Iterable[NDArray[Any] | None]) -> str:
+def arrays_digest(arrays: Iterable[NDArray[Any] | None]) -> str:
     """Hex digest of the types and contents of arrays, the same on every machine."""
     digest = hashlib.blake2b(digest_size=16)
     for array in arrays:

@@ -29,7 +29,7 @@ _KEPT = 3  # of these folders: processes of another version may still run
 
 
 @cache
-def digest_of(package: Path) -> str:
+def package_digest(package: Path) -> str:
     """A digest of the sources that kernels depend on: their own package, and the constants of the losses."""
     digest = hashlib.sha256()
     for path in [*sorted((package / "kernels").rglob("*.py")), package / "losses.py"]:
@@ -78,7 +78,7 @@ class _Locator:
 
     def get_source_stamp(self) -> Any:
         # A zip file is stamped as a whole.
-        return digest_of(_PACKAGE) if _PACKAGE.is_dir() else self._locator.get_source_stamp()
+        return package_digest(_PACKAGE) if _PACKAGE.is_dir() else self._locator.get_source_stamp()
 
     def get_cache_path(self) -> str:
         return str(self._folder)

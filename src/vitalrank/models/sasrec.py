@@ -100,7 +100,7 @@ class SASRecNetwork(SequenceNetwork):
         self.items = embedding(n_items, dim, DEVIATION)
         self.positions = nn.Parameter(torch.empty(length, dim).normal_(std=DEVIATION))
         self.dropout = Dropout(dropout)
-        self.blocks = nn.ModuleList(Block(dim, heads, dropout) for _ in range(layers))
+        self.blocks = nn.ModuleList(TransformerBlock(dim, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(dim)
 
     def encode_positions(self, users: Tensor, context: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ class SASRecNetwork(SequenceNetwork):
         return self.items.weight.detach()
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """Causal self-attention, then a pointwise network."""
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:

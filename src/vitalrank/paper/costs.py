@@ -11,7 +11,7 @@ from vitalrank.comparing.outcomes import Outcome
 from vitalrank.paper.experiment import Data, mean_and_spread
 from vitalrank.paper.jobs import Result, StudyJob
 from vitalrank.paper.logs import Source
-from vitalrank.paper.methods import METHODS, MODEL_LABELS, Method
+from vitalrank.paper.methods import METHODS, MODEL_LABELS, StudyMethod
 from vitalrank.paper.quality import SEARCHERS
 from vitalrank.paper.scheduling import Task
 from vitalrank.paper.study import Study
@@ -32,7 +32,7 @@ def timed_tasks(study: Study) -> list[Task]:
     return [Task([job], method.rank) for method, job in pairs]
 
 
-def _timed_units(study: Study, source: Source) -> Iterator[tuple[Method, StudyJob]]:
+def _timed_units(study: Study, source: Source) -> Iterator[tuple[StudyMethod, StudyJob]]:
     for name in study.among(TIMED):
         job = study.varied("timed", source, METHODS[name], TIMED_SEED)
         if job is not None:
@@ -80,7 +80,7 @@ def _seconds_of_epochs(runs: Sequence[Outcome]) -> Data | None:
 def buffer_tasks(study: Study) -> list[Task]:
     """LFM-W and VINS with every buffer size."""
 
-    def task(source: Source, method: Method) -> Task:
+    def task(source: Source, method: StudyMethod) -> Task:
         return study.after_tuning(
             source, method, lambda: [job for size in BUFFERS for job in _sized(study, source, method, size)]
         )
@@ -88,7 +88,7 @@ def buffer_tasks(study: Study) -> list[Task]:
     return [task(source, METHODS[name]) for source in study.sources for name in study.among(SEARCHERS)]
 
 
-def _sized(study: Study, source: Source, method: Method, size: int) -> list[StudyJob]:
+def _sized(study: Study, source: Source, method: StudyMethod, size: int) -> list[StudyJob]:
     seeds = range(min(study.settings.buffer_seeds, study.settings.seeds))
     kind = "sized" if study.settings.measured_on else "final"  # the tuned size is one of Table 2's
     jobs = [study.varied(kind, source, method, seed, kappa=size) for seed in seeds]
@@ -100,7 +100,7 @@ def by_buffer(study: Study, source: Source) -> Data:
     return {name: _by_size(study, source, METHODS[name]) for name in study.among(SEARCHERS)}
 
 
-def _by_size(study: Study, source: Source, method: Method) -> Data:
+def _by_size(study: Study, source: Source, method: StudyMethod) -> Data:
     found: Data = {}
     for size in BUFFERS:
         outcomes = map(study.store.outcome, _sized(study, source, method, size))
@@ -123,7 +123,7 @@ def buffer_sizes(study: Study) -> Data:
 # ------------------------------------------------------------------------------------------------- Figures 7 to 9
 
 
-def _with_models(study: Study) -> Iterator[tuple[str, str, Method]]:
+def _with_models(study: Study) -> Iterator[tuple[str, str, StudyMethod]]:
     for model in MODELS:
         for name in study.among(MODEL_SAMPLERS):
             method = METHODS[name]

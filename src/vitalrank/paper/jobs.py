@@ -15,7 +15,7 @@ import numpy as np
 
 from vitalrank.analysis import project
 from vitalrank.comparing.outcomes import Outcome, write_outcome
-from vitalrank.comparing.planning import Method as ComparedMethod
+from vitalrank.comparing.planning import Method
 from vitalrank.comparing.runner import Runner
 from vitalrank.config import SETTINGS, TrainConfig
 from vitalrank.errors import TrainingError
@@ -23,7 +23,7 @@ from vitalrank.evaluation import value_of
 from vitalrank.history import Record
 from vitalrank.models import model_class
 from vitalrank.paper.logs import Source, cut
-from vitalrank.paper.methods import Method
+from vitalrank.paper.methods import StudyMethod
 from vitalrank.tuning.results import Settings
 
 Result = dict[str, Any]
@@ -42,7 +42,7 @@ class StudyJob:
 
     kind: str
     source: Source
-    method: Method
+    method: StudyMethod
     settings: Settings
     seed: int
     protocol: str
@@ -75,8 +75,8 @@ class StudyJob:
         return None if base is None else replace(base, **self.settings.sampler)
 
     @property
-    def entry(self) -> ComparedMethod:
-        return ComparedMethod(self.method.name, self.make, self.sampler)
+    def entry(self) -> Method:
+        return Method(self.method.name, self.make, self.sampler)
 
     @property
     def cost(self) -> float:
@@ -106,7 +106,7 @@ class TimeLimit:
     began: float = field(default_factory=time.time)
     is_cut: bool = False
 
-    def __call__(self, entry: ComparedMethod, seed: int, news: Record | Outcome) -> bool:
+    def __call__(self, entry: Method, seed: int, news: Record | Outcome) -> bool:
         now = time.time()
         if self.end is not None and now > self.end:
             raise OutOfTimeError

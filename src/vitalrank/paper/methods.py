@@ -42,7 +42,7 @@ _DEEP_VINS: Space = {"beta": Choice((0.25, 0.5, 0.75, 1.0)), "kappa": Choice((64
 
 
 @dataclass(frozen=True)
-class Method:
+class StudyMethod:
     """A model trained with a sampler, and what is searched for it."""
 
     name: str
@@ -76,7 +76,7 @@ class Method:
         """The search over its space."""
         return Rounds(self.plan.space, trials, seed)
 
-    def with_model(self, model: str) -> Method:
+    def with_model(self, model: str) -> StudyMethod:
         """The same sampler with another model."""
         space = {**STEPS, **(self.space if self.deep_space is None else self.deep_space), **DEEP_STEPS}
         training = {**self.training, **DEEP_TRAINING}
@@ -85,52 +85,52 @@ class Method:
 
 
 _ALL = (
-    Method(
+    StudyMethod(
         "itemknn", "Item-KNN", None,
         {"neighbours": Choice((20, 50, 100, 200, 400)), "shrinkage": Choice((0.0, 10.0, 50.0, 200.0))},
         model="itemknn", model_settings={"similarity": "cosine"}, cost=0.1,
     ),
-    Method("uni", "Uni", Uniform(), STEPS, rank=0),
-    Method("pop", "POP", Popularity(), _own("pop")),
-    Method("aobpr", "AOBPR", AOBPR(), _own("aobpr"), cost=2),
-    Method(
+    StudyMethod("uni", "Uni", Uniform(), STEPS, rank=0),
+    StudyMethod("pop", "POP", Popularity(), _own("pop")),
+    StudyMethod("aobpr", "AOBPR", AOBPR(), _own("aobpr"), cost=2),
+    StudyMethod(
         "cml", "CML", CML(), {"lr": Range(0.001, 0.02, log=True), "candidates": Choice((10, 20))}, model="cml",
         rank=2, cost=8,
     ),
-    Method(
+    StudyMethod(
         "pris", "PRIS", PRIS(),
         _own("pris", **MANY, candidates=Choice((5, 10, 20)), proposal=Choice(("uniform", "popularity"))),
         rank=2, cost=6,
     ),
-    Method("sa", "SA", SA(), _own("sa", **MANY, candidates=Choice((64, 128, 256))), rank=2, cost=8),
-    Method("irgan", "IRGAN", IRGAN(), GAME_STEPS, model="irgan", training=DEEP_TRAINING, rank=4, cost=100),
-    Method("dns", "DNS", DNS(), _own("dns", candidates=Range(4, 64, log=True)), rank=0, cost=2),
-    Method("lfm-d", "LFM-D", LFMD(), _own("lfm-d", candidates=Range(8, 64, log=True)), cost=2),
-    Method(
+    StudyMethod("sa", "SA", SA(), _own("sa", **MANY, candidates=Choice((64, 128, 256))), rank=2, cost=8),
+    StudyMethod("irgan", "IRGAN", IRGAN(), GAME_STEPS, model="irgan", training=DEEP_TRAINING, rank=4, cost=100),
+    StudyMethod("dns", "DNS", DNS(), _own("dns", candidates=Range(4, 64, log=True)), rank=0, cost=2),
+    StudyMethod("lfm-d", "LFM-D", LFMD(), _own("lfm-d", candidates=Range(8, 64, log=True)), cost=2),
+    StudyMethod(
         "lfm-w", "LFM-W", LFMW(), {**_LFM_W, "weight": WEIGHT}, deep_space={"margin": MARGIN}, rank=0, cost=4,
     ),
-    Method(
+    StudyMethod(
         "vins", "VINS", VINS(), {**_VINS, "weight": WEIGHT}, deep_space=_DEEP_VINS, rank=0, cost=3,
     ),
-    Method(
+    StudyMethod(
         "dns-top", "DNS(M, N)", DNS(), _own("dns", candidates=Range(8, 64, log=True), top=Choice((2, 4, 8))),
         beyond=True, cost=2,
     ),
-    Method(
+    StudyMethod(
         "softmax", "sampled softmax", Uniform(), {**MANY, "negatives": Choice((64, 128, 256))},
         training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
     ),
-    Method(
+    StudyMethod(
         "softmax-pop", "softmax, negatives as in a batch", Popularity(beta=1.0),
         {**MANY, "negatives": Choice((64, 128, 256))},
         training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
     ),
-    Method(
+    StudyMethod(
         "vins-exact", "VINS, exact draws", VINS(shots=None), {**_VINS, "weight": WEIGHT}, beyond=True,
         cost=3,
     ),
-    Method("vins-log2", "VINS, the paper's weight", VINS(), _VINS, beyond=True, cost=3),
-    Method("lfm-w-harmonic", "LFM-W, WARP's weight", LFMW(), _LFM_W, beyond=True, cost=4),
+    StudyMethod("vins-log2", "VINS, the paper's weight", VINS(), _VINS, beyond=True, cost=3),
+    StudyMethod("lfm-w-harmonic", "LFM-W, WARP's weight", LFMW(), _LFM_W, beyond=True, cost=4),
 )  # fmt: skip
 MODEL_LABELS = {"mf": "MF", "fpmc": "FPMC", "marank": "MARank"}
-METHODS: Mapping[str, Method] = {method.name: method for method in _ALL}
+METHODS: Mapping[str, StudyMethod] = {method.name: method for method in _ALL}

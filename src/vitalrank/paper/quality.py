@@ -12,7 +12,7 @@ from vitalrank.comparing.results import holm, paired_p
 from vitalrank.paper.experiment import Data, mean_and_spread
 from vitalrank.paper.jobs import Result, StudyJob
 from vitalrank.paper.logs import Source
-from vitalrank.paper.methods import METHODS, Method
+from vitalrank.paper.methods import METHODS, StudyMethod
 from vitalrank.paper.published import TRIES_AT
 from vitalrank.paper.scheduling import Task
 from vitalrank.paper.study import LENGTHS, LONG_SEED, Study
@@ -91,7 +91,7 @@ def _only(runs: Mapping[str, Sequence[Outcome]], form: str) -> dict[str, Sequenc
     return {name: found for name, found in runs.items() if name in (form, *RIVALS)}
 
 
-def _row(study: Study, source: Source, method: Method, runs: Sequence[Outcome]) -> Data:
+def _row(study: Study, source: Source, method: StudyMethod, runs: Sequence[Outcome]) -> Data:
     """One line of the table; without runs, how far the search has come."""
     trials = [study.store.read(job) for job in study.trials(source, method)]
     best = study.best(source, method)
@@ -147,7 +147,7 @@ def long_runs(study: Study) -> list[Task]:
     return [_one_more(study, "long", source, METHODS[name]) for source in study.sources for name in names]
 
 
-def _one_more(study: Study, kind: str, source: Source, method: Method) -> Task:
+def _one_more(study: Study, kind: str, source: Source, method: StudyMethod) -> Task:
     """One run of another kind with the best settings."""
 
     def jobs() -> list[StudyJob]:
@@ -157,7 +157,7 @@ def _one_more(study: Study, kind: str, source: Source, method: Method) -> Task:
     return study.after_tuning(source, method, jobs)
 
 
-def _told(study: Study, kind: str, source: Source, method: Method) -> Result:
+def _told(study: Study, kind: str, source: Source, method: StudyMethod) -> Result:
     """What such a run told; nothing before it is finished."""
     job = study.varied(kind, source, method, LONG_SEED)
     return {} if job is None else study.store.read(job) or {}

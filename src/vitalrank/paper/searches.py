@@ -10,7 +10,7 @@ from vitalrank.paper.jobs import StudyJob
 from vitalrank.paper.store import Store
 from vitalrank.tuning.plans import Plan
 from vitalrank.tuning.results import Settings
-from vitalrank.tuning.rounds import Rounds, SearchState, TrialResult, finalists_of
+from vitalrank.tuning.rounds import Rounds, RoundsState, TrialResult, finalists_of
 
 Params = Mapping[str, Any]
 MakeJobs = Callable[[Settings], list[StudyJob]]
@@ -44,7 +44,7 @@ class MethodSearch:
         self._finalists = finalists
         self._store = store
         self._jobs: dict[tuple[bool, str], list[StudyJob]] = {}
-        self._state = SearchState(rounds, self._trial_result)
+        self._state = RoundsState(rounds, self._trial_result)
         self._best: list[Params] = []  # the finalists
 
     @property

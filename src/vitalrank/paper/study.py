@@ -13,7 +13,7 @@ from vitalrank.errors import SettingError
 from vitalrank.paper.jobs import StudyJob
 from vitalrank.paper.known import Known
 from vitalrank.paper.logs import Source
-from vitalrank.paper.methods import METHODS, Method
+from vitalrank.paper.methods import METHODS, StudyMethod
 from vitalrank.paper.scheduling import Callback, Task, WorkerPool, run_tasks
 from vitalrank.paper.searches import MethodSearch
 from vitalrank.paper.settings import StudySettings
@@ -63,7 +63,7 @@ class Study:
         return run_tasks(tasks, self.store, WorkerPool(workers, here.device, here.run_seconds, end), self.callback)
 
     @property
-    def chosen(self) -> list[Method]:
+    def chosen(self) -> list[StudyMethod]:
         """The methods of this study, in the table's order."""
         return [method for name, method in METHODS.items() if name in self.methods]
 
@@ -73,7 +73,7 @@ class Study:
 
     # ------------------------------------------------------------------------------------------------------ jobs
 
-    def job(self, kind: str, source: Source, method: Method, settings: Settings, seed: int) -> StudyJob:
+    def job(self, kind: str, source: Source, method: StudyMethod, settings: Settings, seed: int) -> StudyJob:
         """A job with the study's own settings filled in."""
         here = self.settings
         training = self._lengths(kind, method.is_deep)
@@ -106,7 +106,7 @@ class Study:
             }
         return {"epochs": epochs, "patience": patience, "valid_every": here.valid_every, **schedule}
 
-    def search(self, source: Source, method: Method) -> MethodSearch:
+    def search(self, source: Source, method: StudyMethod) -> MethodSearch:
         """The search of a method on a log."""
         key = (source.name, method.name)
         if key not in self._searches:
@@ -119,33 +119,33 @@ class Study:
             self._searches[key] = MethodSearch(method.plan, rounds, trial_jobs, runoff_jobs, finalists, self.store)
         return self._searches[key]
 
-    def _trials_of(self, method: Method) -> int:
+    def _trials_of(self, method: StudyMethod) -> int:
         here = self.settings
         if method.is_deep:
             return here.model_trials
         return here.costly_trials or here.trials if method.is_costly else here.trials
 
-    def _runs(self, kind: str, source: Source, method: Method, settings: Settings) -> list[StudyJob]:
+    def _runs(self, kind: str, source: Source, method: StudyMethod, settings: Settings) -> list[StudyJob]:
         """The runs that try some settings."""
         seeds = (SEARCH_SEED_RUN,) if kind == "trial" else range(self.settings.runoff_seeds)
         return [self.job(kind, source, method, settings, seed) for seed in seeds]
 
-    def trials(self, source: Source, method: Method) -> list[StudyJob]:
+    def trials(self, source: Source, method: StudyMethod) -> list[StudyJob]:
         """The trials of a method on a log that are known so far."""
         return self.search(source, method).trials
 
-    def best(self, source: Source, method: Method) -> Settings | None:
+    def best(self, source: Source, method: StudyMethod) -> Settings | None:
         """The settings that won on valid, once all have been tried; None before, or if none worked."""
         known = self.known.get((source.name, method.name))
         return self.search(source, method).best() if known is None else known
 
-    def seeds_of(self, method: Method) -> range:
+    def seeds_of(self, method: StudyMethod) -> range:
         """A model without steps has no seeds."""
         here = self.settings
         seeds = here.model_seeds if method.is_deep else here.seeds
         return range(1 if method.sampler is None else seeds)
 
-    def finals(self, source: Source, method: Method) -> list[StudyJob]:
+    def finals(self, source: Source, method: StudyMethod) -> list[StudyJob]:
         """The runs with the best settings; none before they are known."""
         best = self.best(source, method)
         if best is None:
@@ -153,7 +153,7 @@ class Study:
         return [self._again("final", source, method, best, seed) for seed in self.seeds_of(method)]
 
     def varied(
-        self, kind: str, source: Source, method: Method, seed: int, part: str = "sampler", **changes: Any
+        self, kind: str, source: Source, method: StudyMethod, seed: int, part: str = "sampler", **changes: Any
     ) -> StudyJob | None:
         """A run with the best settings, some of them changed; None before they are known."""
         best = self.best(source, method)
@@ -162,14 +162,14 @@ class Study:
         settings = replace(best, **{part: {**getattr(best, part), **changes}})
         return self._again(kind, source, method, settings, seed)
 
-    def _again(self, kind: str, source: Source, method: Method, settings: Settings, seed: int) -> StudyJob:
+    def _again(self, kind: str, source: Source, method: StudyMethod, settings: Settings, seed: int) -> StudyJob:
         """Settings of a trial for a job of another kind: its own length counts."""
         training = {name: value for name, value in settings.training.items() if name not in LENGTHS}
         return self.job(kind, source, method, replace(settings, training=training), seed)
 
     # ------------------------------------------------------------------------------------------------------ tasks
 
-    def tuned(self, source: Source, method: Method, then: Callable[[], list[Task]] = list) -> Task:
+    def tuned(self, source: Source, method: StudyMethod, then: Callable[[], list[Task]] = list) -> Task:
         """Tune, round by round, unless that is known; then what follows."""
         if (source.name, method.name) in self.known:
             return Task([], method.rank, then)
@@ -180,15 +180,17 @@ class Study:
 
         return Task(search.jobs, method.rank, follow)
 
-    def tune_and_run(self, source: Source, method: Method) -> Task:
+    def tune_and_run(self, source: Source, method: StudyMethod) -> Task:
         """Tune, then run the seeds."""
         return self.tuned(source, method, lambda: [Task(self.finals(source, method), method.rank)])
 
-    def after_tuning(self, source: Source, method: Method, then: Callable[[], list[StudyJob]], rank: int = 2) -> Task:
+    def after_tuning(
+        self, source: Source, method: StudyMethod, then: Callable[[], list[StudyJob]], rank: int = 2
+    ) -> Task:
         """Tune, then what ``then`` names."""
         return self.tuned(source, method, lambda: [Task(then(), rank)])
 
-    def outcomes(self, source: Source, method: Method) -> list[Outcome]:
+    def outcomes(self, source: Source, method: StudyMethod) -> list[Outcome]:
         """The finished runs with the best settings, by seed."""
         found = [self.store.outcome(job) for job in self.finals(source, method)]
         return [outcome for outcome in found if outcome is not None]

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from vitalrank.errors import TrainingError
-from vitalrank.kernels.gpu.ranking.top_n import Rows, top_by_dot
+from vitalrank.kernels.gpu.ranking.top_n import SeenRows, top_by_dot
 from vitalrank.ranking.scorers import DotScorer
 
 Array = NDArray[Any]
@@ -31,7 +31,7 @@ class DeviceRanker:
 
     def __init__(self, model: DotScorer, indptr: Array, seen: Array, device: str) -> None:
         self._queries, self._table = model.vectors_on(device)
-        self._seen = Rows(torch.from_numpy(indptr).to(device), torch.from_numpy(seen).to(device))
+        self._seen = SeenRows(torch.from_numpy(indptr).to(device), torch.from_numpy(seen).to(device))
         self._device = device
         self._name = type(model).__name__
         if not torch.isfinite(self._table).all():

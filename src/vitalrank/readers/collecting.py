@@ -14,7 +14,7 @@ from vitalrank._util.display import printable
 from vitalrank.errors import DataError
 from vitalrank.interactions import Interactions
 from vitalrank.readers.ids import LONGEST_ID, Batch, IdColumn
-from vitalrank.readers.lines import ROLES, Layout, Row
+from vitalrank.readers.lines import ROLES, Layout, LogRow
 from vitalrank.readers.times import TimeReader
 from vitalrank.readers.weights import read_weight, read_weights
 
@@ -66,7 +66,7 @@ class Collector:
         weights = read_weights(table["weight"].combine_chunks()) if "weight" in table.column_names else None
         self._append(users, items, times, weights)
 
-    def add_rows(self, rows: Iterable[Row], place: str = "line") -> None:
+    def add_rows(self, rows: Iterable[LogRow], place: str = "line") -> None:
         """Append rows one by one; those with a problem go to `bad`."""
         has_time = self.layout is not None and self.layout.has_time
         good: list[tuple[Any, Any, Any, float | None]] = []
@@ -136,7 +136,7 @@ def _words(layout: Layout) -> tuple[str, ...]:
     return layout.format, time, f"users of type {layout.user_type}", f"items of type {layout.item_type}"
 
 
-def _id_problem(row: Row) -> str | None:
+def _id_problem(row: LogRow) -> str | None:
     for role, value in zip(ROLES, (row.user, row.item), strict=False):
         if value is None or value == "":
             return f"no {role}"

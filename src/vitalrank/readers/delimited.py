@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from vitalrank.readers.lines import Block, Layout, Row, SlowPathNeeded
+from vitalrank.readers.lines import Block, Layout, LogRow, SlowPathNeeded
 
 ONE_BYTE = "\x1f"  # stands in for a separator of several bytes
 PARSE_BYTES = 1 << 22
@@ -55,9 +55,9 @@ class Delimited:
             raise SlowPathNeeded
         return table.rename_columns(list(self.places))
 
-    def slow(self, block: Block) -> Iterator[Row]:
+    def slow(self, block: Block) -> Iterator[LogRow]:
         for line, fields, problem in split_lines(block, self.separator, self._problem):
-            yield Row(line, problem=problem) if problem else Row(line, **self._values(fields))
+            yield LogRow(line, problem=problem) if problem else LogRow(line, **self._values(fields))
 
     def _values(self, fields: Sequence[str]) -> dict[str, Any]:
         """User, item and perhaps time and weight."""

@@ -23,7 +23,7 @@ class Block(NamedTuple):
     line: int
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     """One line as the slow parser sees it: its values, or what is wrong with it."""
 
     line: int
@@ -53,5 +53,5 @@ class Parser(Protocol):
     def fast(self, data: bytes) -> pa.Table | None:
         """The columns there are; ArrowInvalid when in doubt, None when the format has no fast path."""
 
-    def slow(self, block: Block) -> Iterator[Row]:
+    def slow(self, block: Block) -> Iterator[LogRow]:
         """The lines of a block, one by one."""

@@ -17,7 +17,7 @@ from vitalrank.errors import DataError
 from vitalrank.interactions.columns import Columns, recognise
 from vitalrank.interactions.unrecognised_time import SAMPLE, first_values
 from vitalrank.readers.collecting import Collector
-from vitalrank.readers.lines import ROLES, Layout, Row, SlowPathNeeded, Wanted
+from vitalrank.readers.lines import ROLES, Layout, LogRow, SlowPathNeeded, Wanted
 
 BATCH_ROWS = 1 << 18
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
@@ -98,9 +98,9 @@ def _layout(table: pa.Table, source: str) -> Layout:
     return Layout("Parquet", "time" in table.column_names, *types)
 
 
-def _rows(table: pa.Table, row: int) -> Iterator[Row]:
+def _rows(table: pa.Table, row: int) -> Iterator[LogRow]:
     for place in range(table.num_rows):
         try:
-            yield Row(row + place, **{role: table[role][place].as_py() for role in table.column_names})
+            yield LogRow(row + place, **{role: table[role][place].as_py() for role in table.column_names})
         except (ValueError, OverflowError) as error:  # bytes that are not UTF-8, a year after 9999
-            yield Row(row + place, problem=f"a value cannot be read ({first_line(error)})")
+            yield LogRow(row + place, problem=f"a value cannot be read ({first_line(error)})")

@@ -14,7 +14,7 @@ import pyarrow.json as pajson
 from vitalrank._util.display import quoted
 from vitalrank.errors import DataError
 from vitalrank.interactions.columns import Columns, recognise
-from vitalrank.readers.lines import Block, Layout, Row, Wanted
+from vitalrank.readers.lines import Block, Layout, LogRow, Wanted
 
 PARSE_BYTES = 1 << 22
 ARROW_TYPES: dict[type, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string()}
@@ -48,31 +48,31 @@ class Records:
         table.validate(full=True)  # the parser lets bytes pass that are not UTF-8
         return table.rename_columns(list(self.columns.present))
 
-    def slow(self, block: Block) -> Iterator[Row]:
+    def slow(self, block: Block) -> Iterator[LogRow]:
         for line, data in enumerate(block.data.split(b"\n"), block.line):
             if data.strip():
                 yield self._row(line, data)
 
-    def _row(self, line: int, data: bytes) -> Row:
+    def _row(self, line: int, data: bytes) -> LogRow:
         try:
             record = parse_record(data, self.load)
         except ValueError as error:
-            return Row(line, problem=str(error))
+            return LogRow(line, problem=str(error))
         values = {role: record.get(name) for role, name in self.columns.present.items()}
         for role, name in self.columns.present.items():
             if values[role] is None:
-                return Row(line, problem=f"no {quoted(name)}")
+                return LogRow(line, problem=f"no {quoted(name)}")
         user, item = values["user"], values["item"]
         for name, value, kind in zip(self.columns[:2], (user, item), self.id_types, strict=True):
             if type(value) is not kind:
-                return Row(
+                return LogRow(
                     line, problem=f"{quoted(name)} is {quoted(value)}, where other lines have {KIND_NAMES[kind]}"
                 )
             if isinstance(value, int) and not -_TOO_LARGE <= value < _TOO_LARGE:
-                return Row(line, problem=f"{quoted(name)} is {quoted(value)}, more than 64 bits hold")
+                return LogRow(line, problem=f"{quoted(name)} is {quoted(value)}, more than 64 bits hold")
             if isinstance(value, str) and not _is_unicode(value):
-                return Row(line, problem=f"{quoted(name)} is {quoted(value)}, which UTF-8 cannot write")
-        return Row(line, **values)
+                return LogRow(line, problem=f"{quoted(name)} is {quoted(value)}, which UTF-8 cannot write")
+        return LogRow(line, **values)
 
 
 def _is_unicode(text: str) -> bool:

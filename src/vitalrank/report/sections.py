@@ -12,7 +12,7 @@ from vitalrank.comparing.results import Results
 from vitalrank.comparing.tables import p_text
 from vitalrank.report.charts import line_chart, scatter, stacked_bars, style
 from vitalrank.report.ranking import metric_name, ranking
-from vitalrank.report.series import against_seconds, imbalances, lines, norms, points, wide
+from vitalrank.report.series import against_seconds, imbalances, lines, norms_by_degree, points, wide
 
 BANDS = ("head", "middle", "tail")
 
@@ -136,7 +136,7 @@ def vectors(results: Results) -> str:
     figures = [_projection(row.runs[0]) for row in results.rows if row.runs[0].projection]
     if not figures:
         return ""
-    by_degree = lines(results, lambda run: norms(run.projection), seeds=False)
+    by_degree = lines(results, lambda run: norms_by_degree(run.projection), seeds=False)
     norm_chart = figure(
         "Norm against degree",
         line_chart(by_degree, "Norm of item vectors against degree", "degree", "norm", log_x=True, zero=True),

@@ -54,12 +54,12 @@ def imbalances(records: Iterable[Record], name: str) -> list[tuple[float, float]
     return [(record["epoch"], record["imbalance"][name]) for record in records if name in record.get("imbalance", {})]
 
 
-def norms(projection: dict[str, Any] | None) -> list[tuple[float, float]]:
+def norms_by_degree(projection: dict[str, Any] | None) -> list[tuple[float, float]]:
     """Mean norm against mean degree, in bins of equally many of the items shown.
 
     Examples
     --------
-    >>> norms({"degree": [1] * 20 + [9] * 20, "norm": [0.5] * 20 + [2.0] * 20})
+    >>> norms_by_degree({"degree": [1] * 20 + [9] * 20, "norm": [0.5] * 20 + [2.0] * 20})
     [(1.0, 0.5), (9.0, 2.0)]
     """
     if projection is None or "norm" not in projection:  # of a comparison kept before norms were

@@ -21,7 +21,7 @@ from vitalrank.samplers.refreshing import RefreshedByEpoch, copy_in_place
 _ROUNDS = 10  # of k-means
 
 
-def softmax(xp: Any, logits: Any) -> Any:
+def softmax_rows(xp: Any, logits: Any) -> Any:
     """Each row's exponentials over their sum; a row of -inf gives zeros."""  # (B, k)
     if logits.shape[1] == 0:
         return logits
@@ -195,7 +195,7 @@ class BoundSoftmaxWeighted(BoundItemProposal):
             own = request.score(request.backend.cast(request.positives[:, None], np.int64))  # (B, 1)
             drawn = drawn & (scores <= score_limits(self.ceiling, own))
             ids = xp.where(drawn, ids, -1)
-        weights = softmax(xp, xp.where(drawn, self.logits(scores, log_q), -np.inf))
+        weights = softmax_rows(xp, xp.where(drawn, self.logits(scores, log_q), -np.inf))
         return Draw(ids, request.backend.cast(weights, np.float32), tries, log_q)
 
 

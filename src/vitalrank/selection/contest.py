@@ -12,6 +12,7 @@ from typing import Any
 
 from optuna.trial import FrozenTrial
 
+from vitalrank._util.display import first_line
 from vitalrank.errors import StorageError
 from vitalrank.history import Record
 from vitalrank.interactions import Interactions
@@ -65,7 +66,7 @@ class Contest:
             raise
         except studies.LOST as error:
             raise StorageError(
-                f"the study cannot be written ({studies.first_line(error)}); mend its storage, such as a full disk, "
+                f"the study cannot be written ({first_line(error)}); mend its storage, such as a full disk, "
                 "and the same again goes on."
             ) from error
 

@@ -19,7 +19,7 @@ from vitalrank.checkpoint import is_saved
 from vitalrank.comparing import Method, Outcome
 from vitalrank.comparing.planning import slug
 from vitalrank.comparing.runner import Runner
-from vitalrank.comparing.store import Store
+from vitalrank.comparing.store import ComparisonFolder
 from vitalrank.config import TrainConfig
 from vitalrank.errors import StorageError
 from vitalrank.interactions import Interactions
@@ -35,7 +35,7 @@ _POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class FinalStore(Store):
+class FinalStore(ComparisonFolder):
     """Outcomes of finalists by their settings: more minutes may find others for the same candidate."""
 
     def folder(self, method: Method, seed: int) -> Path:
@@ -44,7 +44,7 @@ class FinalStore(Store):
         return self.path / f"{slug(method.label)}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
-def finalists_of(ranked: Ranked, count: int, seconds: float) -> list[tuple[Candidate, FrozenTrial]]:
+def pick_finalists(ranked: Ranked, count: int, seconds: float) -> list[tuple[Candidate, FrozenTrial]]:
     """The best candidates, and the baselines without epochs that cost next to nothing."""
     cheap = [
         (one, best)

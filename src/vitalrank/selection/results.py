@@ -15,7 +15,7 @@ TIE = 0.05  # p-value from which on a difference may be luck
 
 
 @dataclass(frozen=True)
-class Entry:
+class RankedModel:
     """One candidate of the ranking."""
 
     label: str
@@ -45,7 +45,7 @@ class Best:
     training: dict[str, Any] = field(repr=False)  # all training settings of the model
     value: float  # on valid
     epoch: int | None
-    ranking: tuple[Entry, ...]  # by valid, the best first
+    ranking: tuple[RankedModel, ...]  # by valid, the best first
     verdict: str
     results: Results = field(repr=False)  # the finalists on test
     seconds: float = 0.0  # of the budget that were spent

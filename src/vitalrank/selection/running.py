@@ -22,8 +22,8 @@ from vitalrank.report.page import check_page, write_report
 from vitalrank.selection.candidates import MODELS, SAMPLERS, Candidate, candidates_of
 from vitalrank.selection.clock import Clock
 from vitalrank.selection.contest import FINALISTS, Callback, Contest, opened
-from vitalrank.selection.finals import Ranked, alone, finalists_of, method_of, refit_winner, run_finals
-from vitalrank.selection.results import TIE, Best, Entry, against_winner, verdict_of
+from vitalrank.selection.finals import Ranked, alone, method_of, pick_finalists, refit_winner, run_finals
+from vitalrank.selection.results import TIE, Best, RankedModel, against_winner, verdict_of
 from vitalrank.tuning import Settings, studies
 from vitalrank.tuning.claims import OUTCOME
 
@@ -136,7 +136,7 @@ class _Request:
     def finish(self, candidates: Sequence[Candidate], ranked: Ranked, clock: Clock, left_out: dict[str, str]) -> Best:
         """Finalists on test, the winner on the whole log, and everything written."""
         winner, trial = ranked[0]
-        methods = [method_of(*pair) for pair in finalists_of(ranked, FINALISTS, clock.seconds)]
+        methods = [method_of(*pair) for pair in pick_finalists(ranked, FINALISTS, clock.seconds)]
         outcomes = run_finals(methods, self.parts, self.config, self.fixed, self.out, clock.note)
         results = Results(self.config.metric, tuple(outcomes), self.metadata)
         if self.out is not None:
@@ -192,7 +192,7 @@ def _entries(
     outcomes: Sequence[Outcome],
     p_values: Mapping[str, float],
     metric: str,
-) -> list[Entry]:
+) -> list[RankedModel]:
     """A line for each candidate, by valid; those without a result last."""
     bests = {one.label: trial for one, trial in ranked}
     tests = {outcome.label: outcome.metrics[metric] for outcome in outcomes}
@@ -204,7 +204,7 @@ def _entries(
         settings: Settings | None = None if trial is None else one.plan.settings(trial.params)
         p_value = p_values.get(one.label)
         entries.append(
-            Entry(
+            RankedModel(
                 label=one.label,
                 value=None if trial is None else float(trial.value or 0.0),
                 settings=settings,

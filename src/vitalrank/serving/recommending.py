@@ -209,7 +209,7 @@ def similar_items(model: Scorer, item: Any, n: int = 10, **filters: Unpack[Filte
         out = np.union1d(chosen.row(row, -1, np.array([one])), [one])
         if chosen.allowed is not None:
             out = np.union1d(out, np.setdiff1d(np.arange(log.n_items), chosen.allowed))
-        found, values = best(model.similarities(int(one)), n, leave_out=out)
+        found, values = top_of(model.similarities(int(one)), n, leave_out=out)
         items[row, : len(found)], scores[row, : len(found)] = found, values
     if not single:
         return _original(log, items), scores
@@ -222,16 +222,16 @@ def similar_users(model: DotScorer, user: Any, n: int = 10) -> tuple[Array, Floa
     if not isinstance(user, str) and np.ndim(user) > 0:
         raise SettingError(f"similar_users takes one user id, not {len(user)}; call it once for each of them.")
     index = int(model.train.user_index([user])[0])
-    users, scores = best(model.user_similarities(index), _count(n), leave_out=np.array([index]))
+    users, scores = top_of(model.user_similarities(index), _count(n), leave_out=np.array([index]))
     return model.train.user_ids[users], scores
 
 
-def best(scores: Floats, n: int, leave_out: Array | None = None) -> tuple[NDArray[np.int64], Floats]:
+def top_of(scores: Floats, n: int, leave_out: Array | None = None) -> tuple[NDArray[np.int64], Floats]:
     """Positions and values of the ``n`` largest scores; equal ones by position.
 
     Examples
     --------
-    >>> best(np.array([1, 3, 3, 2], np.float32), 2, leave_out=np.array([1]))[0].tolist()
+    >>> top_of(np.array([1, 3, 3, 2], np.float32), 2, leave_out=np.array([1]))[0].tolist()
     [2, 3]
     """
     order = np.argsort(-scores, kind="stable")

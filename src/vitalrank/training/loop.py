@@ -19,7 +19,7 @@ from vitalrank.interactions import Interactions
 from vitalrank.schedules import SCHEDULES
 from vitalrank.training.interrupts import Interrupt
 from vitalrank.training.progress import ProgressBar
-from vitalrank.training.runs import Best, RunFolder, RunState
+from vitalrank.training.runs import BestEpoch, RunFolder, RunState
 
 # Called after each epoch with its record and the model; a true answer stops the training.
 Callback = Callable[[Record, Any], bool | None]
@@ -127,8 +127,8 @@ class TrainingLoop:
         value = record.get(self.config.metric)
         if value is not None and value > self.run.best_value:
             if self.run.epoch % self.config.valid_every:
-                self.run.previous_best = Best(self.run.best_epoch, self.run.best_value, self.run.best)
-            self.run.set_best(Best(self.run.epoch, value, self.engine.copy()))
+                self.run.previous_best = BestEpoch(self.run.best_epoch, self.run.best_value, self.run.best)
+            self.run.set_best(BestEpoch(self.run.epoch, value, self.engine.copy()))
 
     def _check_divergence(self, epoch: int, totals: Totals) -> None:
         """Raise TrainingError for an epoch that diverged, before anything of it is saved."""

@@ -40,7 +40,7 @@ class SavableModel(Protocol):
         """Original user and item ids."""
 
 
-class Best(NamedTuple):
+class BestEpoch(NamedTuple):
     """The best epoch, if any."""
 
     epoch: int | None
@@ -56,14 +56,16 @@ class RunState:
     history: History = field(default_factory=History)
     best_value: float = -np.inf
     best: Mapping[str, Any] | None = None  # the engine's copy of the best epoch's values
-    previous_best: Best | None = None  # the best before an evaluation that is due only because the epoch is the last
+    previous_best: BestEpoch | None = (
+        None  # the best before an evaluation that is due only because the epoch is the last
+    )
 
     @property
     def best_epoch(self) -> int | None:
         """The epoch of ``best``."""
         return self.history.best_epoch
 
-    def set_best(self, best: Best) -> None:
+    def set_best(self, best: BestEpoch) -> None:
         """Record this epoch as the best."""
         self.history.best_epoch, self.best_value, self.best = best
 
@@ -154,7 +156,7 @@ class RunFolder:
             run.best_value = record.best_value
             run.best = served
         if previous is not None:
-            run.previous_best = Best(*previous, previous_values)
+            run.previous_best = BestEpoch(*previous, previous_values)
         return run
 
     @contextmanager

@@ -12,8 +12,8 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from vitalrank.tuning.methods import Distributions, History, Params, SearchMethod
-from vitalrank.tuning.workers import Worker
+from vitalrank.tuning.methods import Distributions, Params, SearchMethod, TrialHistory
+from vitalrank.tuning.workers import StudyWorker
 
 OUTCOME = "outcome"  # the trial's note of what came of it
 _WORKER, _CLAIM = "worker", "claim"  # whose the trial is, and a token of its own
@@ -27,7 +27,7 @@ class Claims:
     study: optuna.Study
     distributions: Distributions
     method: SearchMethod
-    worker: Worker
+    worker: StudyWorker
 
     def __post_init__(self) -> None:
         self._running: set[int] = set()  # this worker's trials
@@ -37,12 +37,12 @@ class Claims:
         """Trials that came to an end, by number."""
         return [trial for trial in self._trials() if _is_finished(trial)]
 
-    def history(self) -> History:
+    def history(self) -> TrialHistory:
         """What is known of the study; trials of workers that are gone are marked as failed first."""
         trials = [self._checked(trial) for trial in self._trials()]
         return self._history([trial for trial in trials if trial is not None])
 
-    def claim(self, params: Params, history: History) -> Trial | None:
+    def claim(self, params: Params, history: TrialHistory) -> Trial | None:
         """Start a trial with these settings; None if another worker took them, or the last trial, at the same moment.
 
         The trial, its settings and its worker are written in one transaction: a kill leaves either all or nothing.
@@ -96,12 +96,12 @@ class Claims:
             return self.study.tell(number, state=TrialState.FAIL, skip_if_finished=True).state is TrialState.FAIL
         return False
 
-    def _history(self, trials: Sequence[FrozenTrial]) -> History:
+    def _history(self, trials: Sequence[FrozenTrial]) -> TrialHistory:
         finished = [trial for trial in trials if _is_finished(trial) and not self._is_copy(trial)]
         running = [trial for trial in trials if trial.state is TrialState.RUNNING]
         wanted = set(self.distributions)
         failed = [trial.params for trial in trials if trial.state is TrialState.FAIL and set(trial.params) == wanted]
-        return History(finished, running, failed)
+        return TrialHistory(finished, running, failed)
 
     def _is_copy(self, trial: FrozenTrial) -> bool:
         """Whether two workers of an older version made it of the same point of a grid."""

@@ -15,7 +15,7 @@ import optuna
 from optuna.trial import FrozenTrial
 
 from vitalrank.errors import SettingError
-from vitalrank.tuning.rounds import Rounds, SearchState, TrialResult
+from vitalrank.tuning.rounds import Rounds, RoundsState, TrialResult
 from vitalrank.tuning.spaces import Choice, Space
 
 Params = Mapping[str, Any]  # a value for each searched setting
@@ -25,7 +25,7 @@ _LISTED = 10_000  # most points of a grid that are listed
 
 
 @dataclass(frozen=True)
-class History:
+class TrialHistory:
     """The trials of a study at one moment, by number."""
 
     finished: Sequence[FrozenTrial]
@@ -49,14 +49,14 @@ class SearchMethod(ABC):
     is_distinct = True  # whether no settings are proposed twice
 
     @abstractmethod
-    def propose(self, history: History) -> Params | None:
+    def propose(self, history: TrialHistory) -> Params | None:
         """Settings to try next; None if that depends on trials that still run, or if there are enough."""
 
     @abstractmethod
-    def is_complete(self, history: History) -> bool:
+    def is_complete(self, history: TrialHistory) -> bool:
         """Whether every trial that is wanted is finished."""
 
-    def is_full(self, history: History) -> bool:
+    def is_full(self, history: TrialHistory) -> bool:
         """Whether no further trial is wanted, even if those that run are not finished."""
         return False
 
@@ -70,10 +70,10 @@ class Grid(SearchMethod):
         if start is not None:
             self.points.sort(key=lambda point: point != start)  # stable
 
-    def propose(self, history: History) -> Params | None:
+    def propose(self, history: TrialHistory) -> Params | None:
         return next((point for point in self.points if point not in history.alive), None)
 
-    def is_complete(self, history: History) -> bool:
+    def is_complete(self, history: TrialHistory) -> bool:
         tried = [trial.params for trial in history.finished]
         return all(point in tried for point in self.points)
 
@@ -93,7 +93,7 @@ class Sampled(SearchMethod):
     def __post_init__(self) -> None:
         self.is_distinct = self.grid is not None
 
-    def propose(self, history: History) -> Params | None:
+    def propose(self, history: TrialHistory) -> Params | None:
         if self.is_full(history):
             return None
         alive = history.alive
@@ -103,13 +103,13 @@ class Sampled(SearchMethod):
         params = self.start if not alive and self.start is not None else self._picked(history)
         return self.grid.propose(history) if self.grid is not None and params in alive else params
 
-    def is_complete(self, history: History) -> bool:
+    def is_complete(self, history: TrialHistory) -> bool:
         return len(history.finished) >= self.trials
 
-    def is_full(self, history: History) -> bool:
+    def is_full(self, history: TrialHistory) -> bool:
         return len(history.alive) >= self.trials
 
-    def _picked(self, history: History) -> Params:
+    def _picked(self, history: TrialHistory) -> Params:
         """What the sampler picks for a study of these trials."""
         seed = int(np.random.SeedSequence([self.seed, len(history.alive)]).generate_state(1)[0])
         study = optuna.create_study(direction="maximize", sampler=self.sampler(seed))
@@ -126,16 +126,16 @@ class InRounds(SearchMethod):
 
     def __post_init__(self) -> None:
         self._tested: list[tuple[Params, TrialResult]] = []
-        self._state = SearchState(self.rounds, self._result, self.start)
+        self._state = RoundsState(self.rounds, self._result, self.start)
 
-    def propose(self, history: History) -> Params | None:
+    def propose(self, history: TrialHistory) -> Params | None:
         return next((params for params in self._candidates(history) if params not in history.alive), None)
 
-    def is_complete(self, history: History) -> bool:
+    def is_complete(self, history: TrialHistory) -> bool:
         self._candidates(history)
         return self._state.is_complete
 
-    def _candidates(self, history: History) -> Sequence[Params]:
+    def _candidates(self, history: TrialHistory) -> Sequence[Params]:
         self._tested = [(trial.params, TrialResult(trial.user_attrs["outcome"]["value"])) for trial in history.finished]
         self._state.advance()
         return self._state.candidates

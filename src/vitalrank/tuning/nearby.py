@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from optuna.trial import FrozenTrial
 
-from vitalrank.tuning.methods import History, Params, SearchMethod
+from vitalrank.tuning.methods import Params, SearchMethod, TrialHistory
 from vitalrank.tuning.points import around
 from vitalrank.tuning.rounds import Rounds
 from vitalrank.tuning.spaces import Choice, Space
@@ -47,7 +47,7 @@ class Nearby(SearchMethod):
     limit: Callable[[], float] = lambda: 0.0
     is_distinct: bool = field(default=False, init=False)
 
-    def propose(self, history: History) -> Params | None:
+    def propose(self, history: TrialHistory) -> Params | None:
         if self.is_full(history):
             return None
         alive = history.alive
@@ -57,17 +57,17 @@ class Nearby(SearchMethod):
             return fresh
         return self._longer(history) or self._near(history)
 
-    def is_complete(self, history: History) -> bool:
+    def is_complete(self, history: TrialHistory) -> bool:
         return len(history.finished) >= self._wanted
 
-    def is_full(self, history: History) -> bool:
+    def is_full(self, history: TrialHistory) -> bool:
         return len(history.alive) >= self._wanted
 
     @property
     def _wanted(self) -> int:
         return self.trials if self.space else 1
 
-    def _longer(self, history: History) -> Params | None:
+    def _longer(self, history: TrialHistory) -> Params | None:
         """The best settings again, where more time would have helped them."""
         best = _best(history)
         if best is None:
@@ -77,7 +77,7 @@ class Nearby(SearchMethod):
         is_running = any(trial.params == best.params for trial in history.running)
         return best.params if is_early and not is_running and self.limit() > 2 * outcome["seconds"] else None
 
-    def _near(self, history: History) -> Params | None:
+    def _near(self, history: TrialHistory) -> Params | None:
         """Settings around the best; None if all that were looked at are tried already."""
         rounds = Rounds(self.space, 1, self.seed)
         best = _best(history)
@@ -103,7 +103,7 @@ class Nearby(SearchMethod):
         return known[name] if is_same else value
 
 
-def _best(history: History) -> FrozenTrial | None:
+def _best(history: TrialHistory) -> FrozenTrial | None:
     """The trial with the best value of those that came to a result."""
     whole = [
         trial

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.tuning.points import Evaluated, Point, around, children, on_lines, spread_points
-from vitalrank.tuning.spaces import Choice, Dimension, Range, Space, share_of, value_at
+from vitalrank.tuning.spaces import Choice, Dimension, Range, Space, share_of, value_from_share
 
 SHARED = ("reg", "lr")
 # Each round's share of the trials that are not bred, and of the space that it looks at around the best so far.
@@ -96,7 +96,7 @@ class Rounds:
     def values(self, point: Point) -> dict[str, Any]:
         """The settings at a point."""
         shares = dict(zip(self._names, point.tolist(), strict=True))
-        return {name: value_at(dimension, shares[name]) for name, dimension in self.space.items()}
+        return {name: value_from_share(dimension, shares[name]) for name, dimension in self.space.items()}
 
     def point(self, values: Mapping[str, Any]) -> Point:
         """The point of some settings."""
@@ -143,7 +143,7 @@ class TrialResult(NamedTuple):
     value: float | None
 
 
-class SearchState:
+class RoundsState:
     """How far a search in rounds has come.
 
     Parameters

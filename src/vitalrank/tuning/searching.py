@@ -18,6 +18,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial
 
 from vitalrank._util.devices import fast_thread_switching
+from vitalrank._util.display import first_line
 from vitalrank._util.threads import serve_several
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError, StorageError, TrainingError
@@ -79,7 +80,7 @@ class Search:
             raise
         except studies.LOST as error:
             raise StorageError(
-                f"the study cannot be written ({studies.first_line(error)}) after {self._done} of {self.trials} "
+                f"the study cannot be written ({first_line(error)}) after {self._done} of {self.trials} "
                 "trials; mend its storage, such as a full disk, and the same again goes on."
             ) from error
 

@@ -151,18 +151,18 @@ def including(dimension: Dimension, value: Any) -> Dimension:
     if isinstance(dimension, Range):
         if is_number and (value > 0 or not dimension.log):
             return Range(min(dimension.low, value), max(dimension.high, value), dimension.log)
-        between = (value_at(dimension, number / _SPACED) for number in range(1, _SPACED))
+        between = (value_from_share(dimension, number / _SPACED) for number in range(1, _SPACED))
         dimension = Choice(tuple(dict.fromkeys((dimension.low, *between, dimension.high))))
     values = (value, *dimension.values)
     return Choice(tuple(sorted(values)) if is_number and not any(isinstance(v, str) for v in values) else values)
 
 
-def value_at(dimension: Dimension, share: float) -> Any:
+def value_from_share(dimension: Dimension, share: float) -> Any:
     """The value that lies at this share of a dimension; real ones with three digits.
 
     Examples
     --------
-    >>> value_at(Range(1, 64, log=True), 0.5), value_at(Choice(("a", "b")), 0.5)
+    >>> value_from_share(Range(1, 64, log=True), 0.5), value_from_share(Choice(("a", "b")), 0.5)
     (8, 'b')
     """
     if isinstance(dimension, Choice):

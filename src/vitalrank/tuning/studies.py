@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from vitalrank._util.display import first_line
 from vitalrank.config import saved_setting
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.tuning.spaces import Choice, Dimension
@@ -137,11 +138,6 @@ def _is_race(error: Exception) -> bool:
     """Whether two processes created the same tables or rows."""
     text = str(error).lower()
     return any(part in text for part in ("already exists", "unique constraint", "duplicate", "no such table", "locked"))
-
-
-def first_line(error: Exception) -> str:
-    """What an error says, in one line."""
-    return str(error).strip().partition("\n")[0]
 
 
 def _check_facts(study: optuna.Study, facts: Mapping[str, Any], storage: object) -> None:

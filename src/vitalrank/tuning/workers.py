@@ -21,7 +21,7 @@ GRACE_SECONDS = 90.0  # without a heartbeat, after which a worker counts as dead
 _fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 
 
-class Worker(ABC):
+class StudyWorker(ABC):
     """The identity of this process in a study: a random token, so that no other process ever has the same name.
 
     A process id and a host name would come back, as in a container that is started again.
@@ -39,7 +39,7 @@ class Worker(ABC):
         """Sign off."""
 
 
-class OnlyWorker(Worker):
+class OnlyWorker(StudyWorker):
     """The worker of a study in memory, which no other process sees."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class OnlyWorker(Worker):
         pass
 
 
-class HeartbeatWorker(Worker):
+class HeartbeatWorker(StudyWorker):
     """A worker that writes the time into the study: for databases, and where files cannot be locked."""
 
     def __init__(self, study: Study) -> None:
@@ -79,7 +79,7 @@ class HeartbeatWorker(Worker):
                 self._beat()
 
 
-class LockWorker(Worker):
+class LockWorker(StudyWorker):
     """A worker that holds a lock on a file beside the study; the lock ends with the process, however it ends."""
 
     def __init__(self, folder: Path, study: Study) -> None:
@@ -148,7 +148,7 @@ def _has_heartbeat(study: Study, name: str) -> bool:
     return isinstance(last, (int, float)) and time.time() - last < GRACE_SECONDS
 
 
-def join(study: Study, file: Path | None, shared: bool) -> Worker:
+def join(study: Study, file: Path | None, shared: bool) -> StudyWorker:
     """Sign on as a worker of a study.
 
     Parameters

@@ -25,8 +25,8 @@ from vitalrank.serving.recommending import fold_in, similar_items
 from vitalrank.serving.web import openapi
 from vitalrank.serving.web.batching import Batcher
 from vitalrank.serving.web.fields import Fields
-from vitalrank.serving.web.guard import Guard, as_refusal, to_json
-from vitalrank.serving.web.limits import Limits, RequestError, Settings
+from vitalrank.serving.web.guard import Guard, as_refusal, to_json_bytes
+from vitalrank.serving.web.limits import Limits, RequestError, ServerSettings
 from vitalrank.serving.web.metrics import Metrics
 from vitalrank.serving.web.reloading import Reloader
 from vitalrank.serving.web.snapshot import Entry, Snapshot, UserRequest
@@ -38,7 +38,7 @@ _STYLED = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
 class Api:
     """The handlers, by the model that is current when a request arrives."""
 
-    def __init__(self, reloader: Reloader, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, reloader: Reloader, settings: ServerSettings, metrics: Metrics) -> None:
         self._reloader, self._settings, self._metrics = reloader, settings, metrics
         self.batcher: Batcher[tuple[Snapshot, UserRequest], list[Entry] | VitalrankError] = Batcher(
             _answer_batch, settings.window
@@ -148,7 +148,7 @@ class Api:
         return await asyncio.get_running_loop().run_in_executor(self._slow, work)
 
 
-def make_app(reloader: Reloader, settings: Settings) -> Any:
+def make_app(reloader: Reloader, settings: ServerSettings) -> Any:
     """The ASGI application of a server."""
     metrics = reloader.metrics
     api = Api(reloader, settings, metrics)
@@ -164,7 +164,7 @@ def make_app(reloader: Reloader, settings: Settings) -> Any:
     ]
     routes += [
         Route("/metrics", api.metrics),
-        Route("/openapi.json", _fixed(to_json(description), "application/json")),
+        Route("/openapi.json", _fixed(to_json_bytes(description), "application/json")),
         Route("/docs", _fixed_page(openapi.show(description))),
         Route("/", _fixed_page(page)),
     ]
@@ -234,7 +234,9 @@ def _endpoint(
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
-            return Response(to_json(await handle(await _fields_of(request, limits))), media_type="application/json")
+            return Response(
+                to_json_bytes(await handle(await _fields_of(request, limits))), media_type="application/json"
+            )
         except Exception as error:  # here, before Starlette takes it for a failure of the server
             return _refused(error)
 
@@ -273,7 +275,7 @@ async def _fields_of(request: Request, limits: Limits) -> Fields:
 
 def _refused(error: Exception) -> Response:
     refusal = as_refusal(error)
-    return Response(to_json({"error": str(refusal)}), refusal.status, refusal.headers, "application/json")
+    return Response(to_json_bytes({"error": str(refusal)}), refusal.status, refusal.headers, "application/json")
 
 
 async def _no_path(request: Request, error: Exception) -> Response:

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vitalrank.errors import TrainingError, UnknownIdError, VitalrankError
-from vitalrank.serving.web.limits import RequestError, Settings
+from vitalrank.serving.web.limits import RequestError, ServerSettings
 from vitalrank.serving.web.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Guard:
         Where requests are counted, and the paths that are counted by name.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, paths: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, paths: frozenset[str]) -> None:
         self._app, self._limits, self._metrics, self._paths = app, settings.limits, metrics, paths
         self._token = None if settings.token is None else f"Bearer {settings.token}".encode()
         self._hosts = settings.hosts
@@ -139,7 +139,7 @@ def as_refusal(error: Exception) -> RequestError:
 
 
 async def _refuse(send: Send, refusal: RequestError) -> None:
-    body = to_json({"error": str(refusal)})
+    body = to_json_bytes({"error": str(refusal)})
     headers: Mapping[str, Any] = {
         "content-type": "application/json",
         "content-length": str(len(body)),
@@ -150,7 +150,7 @@ async def _refuse(send: Send, refusal: RequestError) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def to_json(value: Any) -> bytes:
+def to_json_bytes(value: Any) -> bytes:
     """Compact JSON in ASCII, whatever the ids are made of."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
 

@@ -40,7 +40,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """How a server behaves.
 
     Parameters

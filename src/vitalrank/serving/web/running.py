@@ -92,7 +92,7 @@ def address_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(app: Any, listening: socket.socket, on_ready: Callable[[], None]) -> None:
+def run_server(app: Any, listening: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT; requests in progress are answered first."""
     config = uvicorn.Config(
         app, log_level=logging.ERROR, access_log=False, server_header=False, proxy_headers=False, ws="none",

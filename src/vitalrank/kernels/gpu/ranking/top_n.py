@@ -14,14 +14,14 @@ _CHUNK = 2048
 _SEEN = 64
 
 
-class Rows(NamedTuple):
+class SeenRows(NamedTuple):
     """What to leave out for each user, as rows of a sparse matrix."""
 
     indptr: Tensor  # (U + 1,) int64
     items: Tensor  # (N,) int32
 
 
-def top_by_dot(queries: Tensor, table: Tensor, users: Tensor, seen: Rows, n: int) -> tuple[Tensor, Tensor]:
+def top_by_dot(queries: Tensor, table: Tensor, users: Tensor, seen: SeenRows, n: int) -> tuple[Tensor, Tensor]:
     """Scores and ids of the n best; equal scores: lower id first; -inf and -1 where nothing is left."""  # (B, n) each
     scores = queries @ table.T  # (B, I)
     _mask_seen[(len(users),)](scores, users, seen, scores.shape[1], T=_SEEN, num_warps=1)
