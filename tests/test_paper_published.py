@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vitalrank.paper.page import NOTES, write_page
+from vitalrank.paper.page import ANSWER, NOTES, write_page
 from vitalrank.paper.registry import EXPERIMENTS
 from vitalrank.paper.running import page_of, read_all
 
@@ -29,6 +29,7 @@ def test_data_of_older_versions_make_a_page_of_their_own(tmp_path):
 
 
 def test_the_page_of_claims_is_made_from_the_data(tmp_path):
-    shutil.copy(PUBLISHED / NOTES, tmp_path)
+    for name in (ANSWER, NOTES):
+        shutil.copy(PUBLISHED / name, tmp_path)
     page = write_page(read_all(PUBLISHED), tmp_path / "index.md")
     assert (PUBLISHED / "index.md").read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

@@ -15,39 +15,41 @@ from vitalrank.paper.checks import SIGNIFICANT
 from vitalrank.paper.claims import CLAIMS, STANDING, Claim, tally, verdict
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.methods import METHODS
-from vitalrank.paper.preface import preface
+from vitalrank.paper.preface import introduction, protocol
 from vitalrank.paper.published import NDCG, published
 from vitalrank.paper.quality import FORMS, OURS, RIVALS
 
+ANSWER = "answer.md"
 NOTES = "notes.md"
 
 _NOT_HERE = """\
 ## What is not here
 
-- **In-batch softmax** shares a batch's positives as negatives. "softmax, negatives as in a batch" draws negatives from
-  the same law (by degree) for each positive, leaves out what the user has seen, and needs no batch of a certain size;
-  "sampled softmax" draws them uniformly. Both use the loss `softmax`.
 - **SRNS** keeps a memory of candidates per user from step to step and favours those whose score varied; a sampler here
   depends on the vectors of the moment alone, so that draws can be repeated and runs resumed bit for bit.
-- **MixGCF** makes negatives by mixing the vectors of positives and negatives: its negative is no item, so it has no id
-  that a sampler could return.
 - **L2 weighted by `w_ui`**: the engine's L2 is per occurrence, whatever the weight.
 - IRGAN and CML are models of their own here, trained with their own losses.
 """
 
 
 def write_page(results: Mapping[str, Data], path: Path) -> Path:
-    """Write ``index.md`` from the data of the experiments that were run, and from ``notes.md`` beside it, if any."""
-    parts = [*preface(results), *_notes(path.with_name(NOTES))]
-    parts += [*_summary(results), *_standing(results), *_claims(results)]
-    parts += [*_variations(results), *_experiments(results), _NOT_HERE]
+    """Write ``index.md`` from the data of the experiments that were run: the answer, the claims, then the details.
+
+    ``answer.md`` and ``notes.md`` beside it, where there are any, are what the one who ran the study has to say about
+    it: the only words here that are not made from the data.
+    """
+    answer, notes = (_written(path.with_name(name), title) for name, title in _BY_HAND)
+    parts = [*introduction(results), *answer, *_summary(results), *protocol(results), *_standing(results)]
+    parts += [*notes, *_claims(results), *_variations(results), *_experiments(results), _NOT_HERE]
     write_text(path, "\n".join(part.rstrip() + "\n" for part in parts))
     return path
 
 
-def _notes(path: Path) -> list[str]:
-    """What the one who ran the study has to say about it: the only words here that are not made from the data."""
-    return [f"## About this run\n\n{path.read_text(encoding='utf-8')}"] if path.is_file() else []
+_BY_HAND = ((ANSWER, "The answer"), (NOTES, "Notes on this run"))
+
+
+def _written(path: Path, title: str) -> list[str]:
+    return [f"## {title}\n\n{path.read_text(encoding='utf-8')}"] if path.is_file() else []
 
 
 def _summary(results: Mapping[str, Data]) -> list[str]:

@@ -27,7 +27,7 @@ never absolute values."""
 _ALIKE = 0.01  # the most that observations may differ where a log is taken for the paper's
 
 _PROTOCOLS = {
-    "valid": "Protocol: each user's last 20 % are the test part, the last 10 % of the rest the validation part. Every "
+    "valid": "Each user's last 20 % are the test part, the last 10 % of the rest the validation part. Every "
     "contender is tuned on valid with the same number of trials ({trials}; {costly} for CML, PRIS, SA and the softmax "
     "losses, {model_trials} for IRGAN, FPMC and MARank): half of them spread over its own space, a quarter near the "
     "best, a quarter nearer still; of {enough} or more, the last third is bred from the best few instead. Of {plenty} "
@@ -36,14 +36,14 @@ _PROTOCOLS = {
     "({model_seeds} for IRGAN, FPMC and MARank) with the winner, the best epoch by valid, test read once. A run with "
     "MF or CML has at most {epochs} epochs, its learning rate is {schedule}. LFM-W and VINS search their weight and "
     "buffer too. The paper has no validation part.",
-    "paper": "Protocol: the paper's own. There is no validation part: settings ({trials} trials) and epoch are picked "
+    "paper": "The paper's own: there is no validation part: settings ({trials} trials) and epoch are picked "
     "on the test part, so every figure is too good, for all contenders alike.",
 }
 
 
-def preface(results: Mapping[str, Data]) -> list[str]:
+def introduction(results: Mapping[str, Data]) -> list[str]:
     """The paragraphs before any result."""
-    return [_INTRO.format(logs=_whose_logs(results)), *_too_small(results), *_protocol(results)]
+    return [_INTRO.format(logs=_whose_logs(results)), *_too_small(results)]
 
 
 def _whose_logs(results: Mapping[str, Data]) -> str:
@@ -80,7 +80,8 @@ def _is_small(facts: Data) -> bool:
     return "--quick" in facts["command"].split() or any(few)
 
 
-def _protocol(results: Mapping[str, Data]) -> list[str]:
+def protocol(results: Mapping[str, Data]) -> list[str]:
+    """How the study was done, on which logs, and the command that repeats it."""
     facts = next((data["facts"] for name, data in results.items() if name == "table2"), None)
     facts = facts or next((data["facts"] for data in results.values()), None)
     if facts is None:
@@ -89,11 +90,11 @@ def _protocol(results: Mapping[str, Data]) -> list[str]:
     logs = ", ".join(f"{name} ({log['min_user']}-core)" for name, log in facts["logs"].items())
     costly = settings.get("costly_trials") or "as many"
     told = {**settings, "costly": costly, "enough": ENOUGH, "plenty": PLENTY}
-    protocol = _PROTOCOLS[settings["protocol"]].format_map(defaultdict(lambda: "?", told))  # older ones had fewer
+    how = _PROTOCOLS[settings["protocol"]].format_map(defaultdict(lambda: "?", told))  # older ones had fewer
     if not facts.get("searched", True):
         whose = _taken(facts)
-        protocol += f" **Settings that an earlier study had found were taken from it**{whose}, not searched again."
-    return [protocol, f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]
+        how += f" **Settings that an earlier study had found were taken from it**{whose}, not searched again."
+    return ["## Protocol", how, f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]
 
 
 def _taken(facts: Data) -> str:
