@@ -15,13 +15,14 @@ import vitalrank as vr
 from vitalrank import registry
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
+from vitalrank.evaluation.measuring import metric_names
 from vitalrank.kernels.optimizers import OPTIMIZERS
 from vitalrank.losses import LOSSES
 from vitalrank.models.trainable import FitOptions, TrainableModel
 from vitalrank.samplers import SAMPLERS
 
 ROOT = Path(vr.__file__).parent
-REGISTRIES = [registry.SAMPLERS, registry.MODELS, registry.LOSSES, registry.OPTIMIZERS]
+REGISTRIES = [registry.SAMPLERS, registry.MODELS, registry.LOSSES, registry.OPTIMIZERS, registry.METRICS]
 SCRIPT = """\
 import numpy as np
 import vitalrank as vr
@@ -54,6 +55,7 @@ def test_the_tables_of_the_modules_have_the_names_of_the_registries():
     assert list(LOSSES) == list(registry.LOSSES)
     assert set(OPTIMIZERS) == set(registry.OPTIMIZERS)
     assert list(SAMPLERS) == list(registry.SAMPLERS)
+    assert metric_names("all") == list(registry.METRICS)
 
 
 def test_an_unknown_name_is_one_sentence():

@@ -1,4 +1,4 @@
-"""The parts of the library by name: samplers, models, losses and optimizers, each imported when it is asked for.
+"""The parts of the library by name: samplers, models, losses, optimizers, metrics, each imported when it is asked for.
 
 One table for each kind. The command line, the tuning spaces, the package's public names and the tests read them, so a
 new part is its source file and its line here.
@@ -136,6 +136,24 @@ OPTIMIZERS = Registry(
         "adam": Entry("kernels.optimizers:Adam"),
         "adagrad": Entry("kernels.optimizers:Adagrad"),
         "sgd": Entry("kernels.optimizers:Sgd"),
+    },
+)
+METRICS = Registry(
+    "metric",
+    {
+        "precision": Entry("metrics:precision"),
+        "recall": Entry("metrics:recall"),
+        "f1": Entry("metrics:f1"),
+        "ndcg": Entry("metrics:ndcg"),
+        "hit_rate": Entry("metrics:hit_rate"),
+        "map": Entry("metrics:average_precision"),
+        "mrr": Entry("metrics:mrr"),
+        "coverage": Entry("metrics:coverage"),
+        "novelty": Entry("metrics:novelty"),
+        "diversity": Entry("metrics:diversity"),
+        "serendipity": Entry("metrics:serendipity"),
+        "calibration": Entry("metrics:calibration"),
+        "gini": Entry("metrics:gini_of_exposure"),
     },
 )
 

@@ -19,7 +19,7 @@ FILES = {
     "demo": "demo",
     "fit": "runs",
     "update": "update",
-    "evaluate": "runs",
+    "evaluate": "evaluate",
     "recommend": "serving",
     "similar": "serving",
     "fold-in": "serving",

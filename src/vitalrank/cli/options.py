@@ -20,6 +20,7 @@ SAMPLERS = tuple(registry.SAMPLERS)
 MODELS = tuple(name for name, entry in registry.MODELS.items() if not entry.needs_modules)
 TUNABLE = tuple(name for name in MODELS if name != "mostpopular")  # models with settings
 BASELINES = tuple(name for name in ("mostpopular", "itemknn", "ease") if name in registry.MODELS)
+METRICS = tuple(registry.METRICS)
 LOSSES, OPTIMIZERS = tuple(registry.LOSSES), tuple(registry.OPTIMIZERS)
 DEVICES = ("cpu", "cuda", "auto")
 SPLIT_NAMES = ("last", "loo", "time", "random")
@@ -174,7 +175,13 @@ Patience = Annotated[
     ),
 ]
 ValidEvery = Annotated[int, _training(help="Epochs between evaluations on valid.")]
-Metric = Annotated[str, _training(help="Metric on valid that picks the epoch.")]
+Metric = Annotated[
+    str,
+    _training(
+        help="Metric on valid that picks the epoch.",
+        autocompletion=complete(tuple(f"{name}@10" for name in METRICS[: METRICS.index("coverage")])),
+    ),
+]
 Threads = Annotated[int | None, _training(help="Maximum number of threads.", show_default="all cores")]
 Device = Annotated[str, _training(help="cpu, cuda, cuda:N or auto.", autocompletion=complete(DEVICES))]
 RankingDevice = Annotated[

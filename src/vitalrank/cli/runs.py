@@ -1,8 +1,7 @@
-"""``fit``, ``evaluate`` and ``recommend``: a run folder from a log, then metrics and lists from it."""
+"""``fit``: a run folder from a log."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +14,6 @@ from vitalrank._util.display import printable
 from vitalrank.cli import options
 from vitalrank.cli.config import in_force, typed_and_filed
 from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
-
-_WHOLE = re.compile(r"-?[0-9]{1,20}")  # what 64 bits hold, not all that Python calls a digit
-_RESAMPLES = 1_000_000
 
 
 @options.takes(options.READING, options.SPLIT, options.TRAINING, options.FILES)
@@ -185,43 +181,6 @@ def _typed(flags: list[str], law: list[str]) -> str:
     return ", ".join([*options_typed, *(f"--set {setting}" for setting in law)])
 
 
-def evaluate(
-    run: options.Run,
-    at: Annotated[list[int] | None, typer.Option(help="Length of the lists; repeatable.")] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            help="Break down by degree (of users) or popularity (of items).",
-            autocompletion=options.complete(("degree", "popularity")),
-        ),
-    ] = None,
-    on: Annotated[
-        str, typer.Option(help="Held-out part: test or valid.", autocompletion=options.complete(("test", "valid")))
-    ] = "test",
-    bootstrap: Annotated[
-        int, typer.Option(help="Resamples for 95 % intervals; 0 for none.", min=0, max=_RESAMPLES)
-    ] = 0,
-    device: options.RankingDevice = None,
-    json: options.Json = False,
-) -> None:
-    """Measure a run on what it held out."""
-    import vitalrank as vr
-    from vitalrank.cli.choices import print_json
-
-    model = vr.load(run)
-    if on not in model.held_out:
-        raise vr.SettingError(f"{run}: holds out no {on} part; fit again with --{on} above 0.")
-    others = [part for name, part in model.held_out.items() if name != on and on == "test"]
-    result = vr.evaluate(
-        model, model.held_out[on], at=at or (5, 10, 20), by=by, exclude=others, bootstrap=bootstrap, device=device
-    )
-    if json:
-        print_json({**result, "groups": result.groups, "intervals": result.intervals})
-    else:
-        print(result)
-
-
 def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    for command in (fit, evaluate):
-        app.command()(command)
+    """Register the command of this file."""
+    app.command()(fit)

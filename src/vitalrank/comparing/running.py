@@ -33,7 +33,7 @@ from vitalrank.comparing.store import ComparisonFolder
 from vitalrank.errors import SettingError
 from vitalrank.evaluation import Evaluation
 from vitalrank.history import Record
-from vitalrank.interactions import Interactions
+from vitalrank.interactions import Interactions, check_log
 from vitalrank.metrics import METRICS
 from vitalrank.training import TrainConfig
 
@@ -129,6 +129,7 @@ def compare(
     >>> sorted(row.label for row in results.rows)
     ['ease', 'itemknn', 'mostpopular', 'uni', 'vins']
     """
+    check_log("log", log)
     config = config or TrainConfig()
     makers = named_models(models)
     methods = methods_of(named_samplers(samplers), makers, settings)

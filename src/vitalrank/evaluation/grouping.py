@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import parse_metric
-from vitalrank.evaluation.results import COVERAGE, Evaluation, Groups, Lists, PerUser, mean_of
+from vitalrank.evaluation.results import Evaluation, Groups, Lists, PerUser, mean_of
 from vitalrank.interactions import Interactions
-from vitalrank.metrics import ADDITIVE
+from vitalrank.metrics import ADDITIVE, TOGETHER
 
 DEGREE_BANDS = {"<10": 0, "10-20": 10, "20-50": 20, "50-100": 50, ">=100": 100}  # name -> lowest degree
 POPULARITY_BANDS = ("head", "middle", "tail")
@@ -17,7 +17,7 @@ POPULARITY_BANDS = ("head", "middle", "tail")
 def _by_degree(result: Evaluation, train: Interactions) -> Groups:
     degree = np.diff(train.indptr)[result.users]  # (U,)
     band = np.searchsorted(list(DEGREE_BANDS.values()), degree, side="right") - 1
-    names = [name for name in result if parse_metric(name)[0] != COVERAGE]
+    names = [name for name in result if parse_metric(name)[0] not in TOGETHER]
     groups: Groups = {}
     for number, label in enumerate(DEGREE_BANDS):
         rows = np.flatnonzero(band == number)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vitalrank._util.checks import is_count, parse_metric
 from vitalrank._util.threads import limited
 from vitalrank.errors import DataError, SettingError
+from vitalrank.evaluation.beyond import BeyondAccuracy
 from vitalrank.evaluation.grouping import GROUPINGS
 from vitalrank.evaluation.results import COVERAGE, Evaluation, Lists
 from vitalrank.evaluation.significance import percentile_interval, resampled_means
 from vitalrank.interactions import Interactions, check_same_ids, logs_of
 from vitalrank.kernels.cpu.ranking.top_n import mark_hits
-from vitalrank.metrics import METRICS, harmonic_mean
+from vitalrank.metrics import BEYOND, METRICS, harmonic_mean
 from vitalrank.ranking.scorers import Scorer
 from vitalrank.ranking.top_n import top_blocks
 
@@ -34,6 +37,7 @@ def evaluate(
     seed: int = 0,
     threads: int | None = None,
     device: str | None = None,
+    categories: Sequence[Any] | None = None,
 ) -> Evaluation:
     """Rank the whole catalogue for every user of ``test`` and measure the top of each list.
 
@@ -58,16 +62,21 @@ def evaluate(
         first); an item belongs to the head if the items before it hold less than a third of the training
         interactions, to the middle if less than two thirds, else to the tail.
     metrics
-        Names out of precision, recall, f1, ndcg, hit_rate, map, mrr, coverage; all by default. ``f1`` is the
-        harmonic mean of the averaged precision and recall.
+        Names out of precision, recall, f1, ndcg, hit_rate, map, mrr, coverage, which are the default, and beyond
+        accuracy novelty, diversity, serendipity, calibration, gini; ``"all"`` for all of them. ``f1`` is the
+        harmonic mean of the averaged precision and recall. See :mod:`vitalrank.metrics`.
     bootstrap
-        Resamples of the users for 95 % percentile intervals; 0 for none. Coverage has no interval.
+        Resamples of the users for 95 % percentile intervals; 0 for none. Coverage and Gini have no interval.
     seed
         Of the bootstrap.
     threads
         Threads to use; all by default. The result does not depend on it.
     device
         Where to rank: ``"cpu"``, ``"cuda"`` or ``"auto"``; by default where the model's vectors lie.
+    categories
+        What calibration counts: one label for each item of ``train.item_ids``, or a list of labels, ``""`` for none,
+        as ``ItemTable.values("genre", train.item_ids)`` gives them. By default the head, middle and tail of the
+        items, as under ``by="popularity"``.
 
     Examples
     --------
@@ -78,11 +87,13 @@ def evaluate(
     >>> sorted(result)
     ['ndcg@1', 'ndcg@2', 'recall@1', 'recall@2']
     """
+    if isinstance(model, type):
+        raise SettingError(f"model is the class {model.__name__}; give a fitted model: {model.__name__}().fit(train).")
     if not isinstance(model, Scorer):
         raise SettingError(f"model is of type {type(model).__name__}; give the model first: evaluate(model, test).")
     check_same_ids(model.train, test, "test")
     _warn_of_training_rows(model.train, test)
-    return _evaluate(model, test, at, exclude, by, metrics, bootstrap, seed, threads, device)
+    return _evaluate(model, test, at, exclude, by, metrics, bootstrap, seed, threads, device, categories)
 
 
 def _evaluate(
@@ -96,6 +107,7 @@ def _evaluate(
     seed: int = 0,
     threads: int | None = None,
     device: str | None = None,
+    categories: Sequence[Any] | None = None,
 ) -> Evaluation:
     lengths = _lengths(at)
     names = metric_names(metrics)
@@ -103,7 +115,12 @@ def _evaluate(
         raise SettingError(f"by={by!r}: choose one of {', '.join(GROUPINGS)}.")
     if not is_count(bootstrap, least=0) or bootstrap == 1 or bootstrap > _MOST_ROUNDS:
         raise SettingError(f"bootstrap={bootstrap!r}: give 0 for none, or 1000 or so (at most {_MOST_ROUNDS:,}).")
-    lists = _rank(model, test, lengths, logs_of(exclude), threads, device)
+    if categories is not None and "calibration" not in names:
+        raise SettingError("categories is for calibration: give metrics=[..., 'calibration'] too, or leave it out.")
+    users = np.flatnonzero(np.diff(test.indptr))
+    others = logs_of(exclude)
+    beyond = BeyondAccuracy(names, lengths, model.train, others, users, categories)
+    lists = _rank(model, test, users, lengths, others, beyond, threads, device)
     result = Evaluation(lists, tuple(f"{name}@{n}" for n in lengths for name in names))
     if by is not None:
         result.groups.update(GROUPINGS[by](result, model.train))
@@ -129,13 +146,14 @@ def _warn_of_training_rows(train: Interactions, test: Interactions) -> None:
 def _rank(
     model: Scorer,
     test: Interactions,
+    users: NDArray[np.int64],
     lengths: Sequence[int],
     exclude: Sequence[Interactions],
+    beyond: BeyondAccuracy,
     threads: int | None,
     device: str | None,
 ) -> Lists:
     relevant = np.diff(test.indptr)
-    users = np.flatnonzero(relevant)
     if len(users) == 0:
         raise DataError("the test log is empty; split_last with a larger share.")
     wanted = test.csr
@@ -147,11 +165,12 @@ def _rank(
         with limited(threads):
             mark_hits(items, users[rows], wanted.indptr, wanted.indices, hits[rows])
         found.append(items[hits[rows]].astype(np.int32))
+        beyond.add(rows, items, hits[rows])
         for n, mask in shown.items():
             top = items[:, :n]
             mask[top[top >= 0]] = True
     coverage = {n: float(mask.mean()) for n, mask in shown.items()}
-    return Lists(users, relevant[users], hits, np.concatenate(found), coverage)
+    return Lists(users, relevant[users], hits, np.concatenate(found), coverage, beyond.per_user, beyond.together)
 
 
 # ---------------------------------------------------------------------------------------------------- intervals
@@ -198,10 +217,16 @@ def metric_names(metrics: str | Iterable[str] | None) -> list[str]:
     --------
     >>> metric_names("ndcg")
     ['ndcg']
+    >>> metric_names("all")[-2:]
+    ['calibration', 'gini']
     """
-    known = [*METRICS, COVERAGE]
-    names = known if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
+    usual = [*METRICS, COVERAGE]
+    known = [*usual, *BEYOND]
+    if isinstance(metrics, str):
+        metrics = known if metrics == "all" else [metrics]
+    names = usual if metrics is None else list(dict.fromkeys(metrics))
     for name in names:
         if name not in known:
-            raise SettingError(f"unknown metric {name!r}; choose from {', '.join(known)}.")
+            length = "; the length of the lists goes to at=" if "@" in str(name) else ""
+            raise SettingError(f"unknown metric {name!r}{length}; choose from all, {', '.join(known)}.")
     return names

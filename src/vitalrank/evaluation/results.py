@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import parse_metric
-from vitalrank.metrics import BY_LENGTH, METRICS, harmonic_mean
+from vitalrank.metrics import BY_LENGTH, METRICS, TOGETHER, harmonic_mean
 
 Values = NDArray[np.float64]
 Groups = dict[str, dict[str, float]]
@@ -29,6 +29,8 @@ class Lists:
     hits: NDArray[np.bool_]  # (U, N), N at most the size of the catalogue
     items: NDArray[np.int32]  # (hits,) the items hit, row by row
     coverage: dict[int, float]  # length -> share of the catalogue
+    beyond: Mapping[str, Values] = field(default_factory=dict)  # name -> (U,), of the metrics beyond accuracy
+    together: Mapping[str, float] = field(default_factory=dict)  # name -> value of all lists
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,6 +77,8 @@ class Evaluation(Mapping[str, float]):
         metric, length = parse_metric(name)
         if metric == COVERAGE:
             return self.lists.coverage[length]
+        if metric in TOGETHER:
+            return self.lists.together[name]
         return mean_of(self.per_user, name, slice(None))
 
     def __getitem__(self, name: str) -> float:
@@ -120,8 +124,8 @@ class PerUser(Mapping[str, Values]):
 
     def __init__(self, lists: Lists) -> None:
         self._lists = lists
-        self._known: dict[str, Values] = {}
-        self._names = [f"{metric}@{n}" for n in lists.coverage for metric in METRICS]
+        self._known: dict[str, Values] = dict(lists.beyond)
+        self._names = [*(f"{metric}@{n}" for n in lists.coverage for metric in METRICS), *lists.beyond]
 
     def __getitem__(self, name: str) -> Values:
         if name not in self._names:

@@ -82,6 +82,9 @@ def significance(
     """
     if test not in TESTS:
         raise SettingError(f"test={test!r}: choose one of {', '.join(TESTS)}.")
+    for given in (a, b):
+        if not hasattr(given, "per_user"):
+            raise SettingError(f"{type(given).__name__} is no result; give what vr.evaluate(model, test) returned.")
     if not np.array_equal(a.users, b.users) or not np.array_equal(a.relevant, b.relevant):
         raise DataError("the two results are of different test users or items; evaluate both on the same test log.")
     for result in (a, b):

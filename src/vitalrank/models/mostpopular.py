@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.interactions import Interactions
+from vitalrank.interactions import Interactions, check_log
 from vitalrank.models.base import Array, Recommender
 
 
@@ -26,6 +26,7 @@ class MostPopular(Recommender):
 
     def fit(self, train: Interactions) -> Self:
         """Count the users of each item."""
+        check_log("train", train)
         self.train = train
         return self
 

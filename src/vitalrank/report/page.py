@@ -42,14 +42,17 @@ def make_page(results: Results, title: str = "Samplers compared") -> str:
 
 
 def write_report(
-    results: Results, path: str | os.PathLike[str], title: str = "Samplers compared", force: bool = False
+    results: Results | Recommender,
+    path: str | os.PathLike[str],
+    title: str = "Samplers compared",
+    force: bool = False,
 ) -> Path:
     """Write the page of a comparison.
 
     Parameters
     ----------
     results
-        What :func:`vitalrank.compare` gave.
+        What :func:`vitalrank.compare` gave, or a fitted model whose ``held_out`` has a test part.
     path
         The HTML file. An earlier page is replaced, any other file is not.
     title
@@ -68,6 +71,9 @@ def write_report(
     """
     place = Path(path)
     check_page(place, force=force)
+    if isinstance(results, Recommender):
+        title = repr(results) if title == "Samplers compared" else title
+        results = results_of(results)
     write_text(place, make_page(results, title))
     return place
 

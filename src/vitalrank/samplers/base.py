@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from vitalrank._util.checks import to_int_below
 from vitalrank._util.threads import limited
 from vitalrank.errors import SettingError
-from vitalrank.interactions import Interactions
+from vitalrank.interactions import Interactions, check_log
 from vitalrank.kernels.proposals import Proposal
 from vitalrank.samplers.backends import ArrayBackend, backend_of
 from vitalrank.samplers.counting import Counts
@@ -177,6 +177,7 @@ class BoundSampler(ABC):
         threads: int | None,
         count: bool,
     ) -> None:
+        check_log("train", train)
         number = to_int_below("seed", seed, 0, 2**64)
         self.settings = settings
         self.train = train

@@ -16,7 +16,7 @@ from vitalrank.comparing import Outcome, Results, check_tables, write_tables
 from vitalrank.comparing.planning import Models, Samplers, metadata_of
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError, StorageError, TrainingError
-from vitalrank.interactions import Interactions
+from vitalrank.interactions import Interactions, check_log
 from vitalrank.metrics import METRICS
 from vitalrank.report.page import check_page, write_report
 from vitalrank.selection.candidates import MODELS, SAMPLERS, Candidate, candidates_of
@@ -91,6 +91,7 @@ def best(
     >>> found.label in ("mostpopular", "itemknn"), len(found.model.train) == len(log)
     (True, True)
     """
+    check_log("log", log)
     config = replace(config or TrainConfig(), seed=to_int("seed", seed, least=0, most=2**32 - 1))
     seconds = 60.0 * to_float("minutes", minutes)
     if not seconds > 0:

@@ -137,8 +137,11 @@ class Trainer:
     def _check_metric(self, train: Interactions, valid: Interactions | None) -> None:
         """Validate the metric and the validation log before the first epoch, not after it."""
         from vitalrank.evaluation.measuring import metric_names
+        from vitalrank.metrics import BEYOND
 
-        metric_names(self.config.parsed_metric()[0])
+        (name,) = metric_names([self.config.parsed_metric()[0]])
+        if name in BEYOND:
+            raise SettingError(f"metric {self.config.metric!r} says nothing of hits and picks no epoch; give ndcg@10.")
         if valid is None:
             return
         check_same_ids(train, valid, "valid")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vitalrank._util.checks import to_int
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError, TrainingError
-from vitalrank.interactions import Interactions
+from vitalrank.interactions import Interactions, check_log
 from vitalrank.samplers import Sampler
 from vitalrank.tuning import studies
 from vitalrank.tuning.claims import OUTCOME, Claims
@@ -110,6 +110,8 @@ def tune(
     if follow is not None:
         warnings.warn("tune(follow=...) is now tune(callback=...).", DeprecationWarning, stacklevel=2)
         callback = callback or follow
+    check_log("train", train)
+    check_log("valid", valid)
     config = config or TrainConfig()
     trials, workers = to_int("trials", trials), to_int("workers", workers)
     finalists, runoff_seeds = to_int("finalists", finalists), to_int("runoff_seeds", runoff_seeds, least=0)

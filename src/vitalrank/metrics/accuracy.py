@@ -1,6 +1,6 @@
-r"""Ranking metrics, one function each.
+r"""Metrics of accuracy, one function each.
 
-All but ``coverage`` take the same two arrays and return one value per user:
+All take the same two arrays and return one value per user:
 
 - ``hits`` (U, N): whether the item at each place of a user's list, best first, is one of the user's test items;
 - ``relevant`` (U,): how many test items the user has, at least 1.
@@ -151,25 +151,6 @@ def mrr(hits: ArrayLike, relevant: ArrayLike) -> Values:
     """
     gains = np.asarray(hits, np.float64)  # (U, N)
     return _per_user((gains / (np.arange(gains.shape[1]) + 1)).max(axis=1))
-
-
-def coverage(recommended: ArrayLike, n_items: int) -> float:
-    r"""Share of the catalogue that appears in at least one list; ids below 0 (empty places) do not count.
-
-    .. math:: \frac{1}{n} \left| \bigcup_u L_u \right|
-
-    References
-    ----------
-    Ge, Delgado-Battenfeld and Jannach, "Beyond accuracy: evaluating recommender systems by coverage and
-    serendipity", RecSys 2010.
-
-    Examples
-    --------
-    >>> coverage([[0, 1], [1, -1]], n_items=4)
-    0.5
-    """
-    ids = np.unique(np.asarray(recommended))
-    return float(np.count_nonzero(ids >= 0) / n_items)
 
 
 def _per_user(values: Any) -> Values:
