@@ -16,6 +16,7 @@ _NAMES = {
     **PUBLIC,
     **{name: name for name in _MODULES},
     "Interactions": "interactions:Interactions",
+    "Prepared": "prepared:Prepared",
     "read": "readers:read",
     "split_like": "interactions:split_like",
     "evaluate": "evaluation:evaluate",

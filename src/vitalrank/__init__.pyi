@@ -40,6 +40,7 @@ from vitalrank.models.marank import MARank as MARank
 from vitalrank.models.mf import MF as MF
 from vitalrank.models.mostpopular import MostPopular as MostPopular
 from vitalrank.models.sasrec import SASRec as SASRec
+from vitalrank.prepared import Prepared as Prepared
 from vitalrank.readers import read as read
 from vitalrank.samplers import Draw as Draw
 from vitalrank.samplers import Sampler as Sampler

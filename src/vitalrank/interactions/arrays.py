@@ -133,6 +133,11 @@ class LogArrays:
         """Internal numbers of original item ids."""
         return self.item_lookup.positions_of(ids)
 
+    def with_known(self, **derived: Any) -> Self:
+        """Fill in properties that are computed when asked for, whose values are known already; the log itself."""
+        self.__dict__.update(derived)
+        return self
+
     def _rows(self, mask: NDArray[np.bool_]) -> Self:
         """The rows that the mask (N,) marks; all ids stay."""
         times = None if self.times is None else self.times[mask]

@@ -338,6 +338,8 @@ class Interactions(SplittableLog):
         Interactions(2 users, 2 items, 4 rows)
         """
         core = core_rows(self.users, self.items, user, item)
+        if core is None and self.negative_log is None and self.user_degree.all() and self.item_degree.all():
+            return self
         if core is not None and not len(core):
             raise DataError(f"k_core(user={user}, item={item}) leaves nothing of {len(self):,} rows; ask for less.")
         users, items = (self.users, self.items) if core is None else (self.users[core], self.items[core])

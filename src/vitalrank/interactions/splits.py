@@ -18,7 +18,7 @@ def core_rows(users: NDArray[Any], items: NDArray[Any], min_user: int, min_item:
     for name, least in (("user", min_user), ("item", min_item)):
         check_count(f"k_core's {name}", least, least=0)
     core: Rows | None = None
-    while True:
+    while min_user or min_item:
         weak_users = np.bincount(users) < min_user
         weak_items = np.bincount(items) < min_item
         drop = weak_users[users] | weak_items[items]

@@ -13,6 +13,7 @@ from vitalrank._util.display import printable, quoted
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.weighting import REPEATS, check_repeats
+from vitalrank.prepared import Prepared, is_prepared
 from vitalrank.readers.collecting import Collector
 from vitalrank.readers.finding import find_files
 from vitalrank.readers.lines import Wanted
@@ -49,7 +50,8 @@ def read(
     path
         A file; a pipe, whose content is copied to a temporary file first; a folder or a glob pattern, whose files are
         read in the order of their names; or several paths, read in the order given. Files read together have one
-        format. A data frame is taken as by `Interactions.from_frame`, a SciPy sparse matrix or array as by
+        format. A folder that ``vitalrank data prepare --out`` wrote is opened as `Prepared.log`
+        says. A data frame is taken as by `Interactions.from_frame`, a SciPy sparse matrix or array as by
         `Interactions.from_csr`.
     user, item, time
         Column names (or positions from 0, in a file without header); None looks for well-known names.
@@ -84,6 +86,8 @@ def read(
     check_repeats(repeats, REPEATS)
     if not isinstance(path, str | PathLike | list | tuple):
         return _from_memory(path, (user, item, time, weight), repeats, file_options=(sep, header))
+    if isinstance(path, str | PathLike) and is_prepared(path):
+        return _from_prepared(Path(path), [user, item, time, weight, sep, header], repeats, on_bad)
     if isinstance(weight, bool):
         raise SettingError(f"weight={weight}: give the column of the weights, or None.")
     _check_separator(sep)
@@ -103,6 +107,15 @@ def _read_file(path: Path, wanted: Wanted, sep: str | None, header: bool | None,
         else:
             with TextSource(file, name=str(path)) as source:
                 read_text(source, wanted, sep, header, collector)
+
+
+def _from_prepared(path: Path, options: list[Any], repeats: str, on_bad: str) -> Interactions:
+    if any(option is not None for option in options) or (repeats, on_bad) != ("first", "raise"):
+        raise SettingError(
+            f"{printable(path)} is a prepared log, whose columns and repeats were settled by data prepare; leave out "
+            "the options that say how to read a file."
+        )
+    return Prepared.open(path).log()
 
 
 def _from_memory(data: Any, wanted: Wanted, repeats: str, file_options: tuple[str | None, bool | None]) -> Interactions:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vitalrank._util.display import printable, quoted
 from vitalrank.errors import DataError, SettingError
+from vitalrank.prepared import is_unfinished
 
 
 def find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
@@ -42,6 +43,8 @@ def find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> l
 
 def _files_of(folder: Path) -> list[Path]:
     """Hidden files and the markers of other programs, such as ``_SUCCESS``, are no part of a log."""
+    if is_unfinished(folder):
+        raise DataError(f"{printable(folder)} holds a preparation that did not finish; run data prepare again.")
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "_")))
     folders = [entry for entry in entries if entry.is_dir()]
     if folders:
