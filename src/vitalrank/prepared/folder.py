@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,6 @@ from vitalrank.prepared.layout import PARTS, TRAIN, WHOLE, Contents, read_conten
 from vitalrank.prepared.writing import write_prepared
 
 _OPTIONAL = ("times", "weights")
-
-
-class Rows(NamedTuple):
-    """A range of rows."""
-
-    first: int
-    last: int
 
 
 class Prepared:
@@ -124,7 +117,7 @@ class Prepared:
         """A part as a log, its arrays mapped; by default the first, which is trained on."""
         name = self._named(part)
         entry = self._contents.parts[name]
-        log = self._log(name, self._indptr(name), Rows(0, entry.rows), self.user_ids)
+        log = self._log(name, self._indptr(name), (0, entry.rows), self.user_ids)
         return log.with_known(item_degree=self._array(name, "item_degree").whole(), fingerprint=entry.fingerprint)
 
     def split(self) -> dict[str, Interactions]:
@@ -170,18 +163,18 @@ class Prepared:
     def shard(self, rank: int, ranks: int, part: str | None = None) -> Interactions:
         """The users of one rank, on the ids of the whole: the others have no rows, and theirs are not read."""
         name = self._named(part)
-        rows = Rows(*self.row_range(*self.user_range(rank, ranks), name))
-        indptr = np.clip(self._indptr(name), rows.first, rows.last) - rows.first
+        rows = self.row_range(*self.user_range(rank, ranks), name)
+        indptr = np.clip(self._indptr(name), *rows) - rows[0]
         return self._log(name, indptr, rows, self.user_ids)
 
     def users_between(self, first: int, last: int, part: str | None = None) -> Interactions:
         """The users from ``first`` to before ``last`` alone, numbered from 0, on the item ids of the whole."""
         name = self._named(part)
-        rows = Rows(*self.row_range(first, last, name))
-        indptr = self._indptr(name)[first : last + 1] - rows.first
+        rows = self.row_range(first, last, name)
+        indptr = self._indptr(name)[first : last + 1] - rows[0]
         return self._log(name, indptr, rows, self._side("users").between(first, last))
 
-    def _log(self, part: str, indptr: NDArray[np.int64], rows: Rows, user_ids: Ids) -> Interactions:
+    def _log(self, part: str, indptr: NDArray[np.int64], rows: tuple[int, int], user_ids: Ids) -> Interactions:
         mapped = {name: self._array(part, name).between(*rows) for name in ("items", "sorted_items")}
         given = self._contents.parts[part].arrays
         times, weights = (self._array(part, name).between(*rows) if name in given else None for name in _OPTIONAL)
