@@ -77,6 +77,26 @@ def test_ease_is_computed_in_blocks(log, monkeypatch):
     np.testing.assert_array_equal(vr.EASE(reg=3.0).fit(log).weights, whole)
 
 
+@pytest.mark.parametrize("dropout", [0.3, 0.75])
+def test_ease_with_dropout_is_the_mean_over_rows_with_items_left_out(log, seen, dropout):
+    model = vr.EASE(reg=2.0, dropout=dropout).fit(log)
+    np.testing.assert_allclose(model.weights, plain.ease(seen, 2.0, dropout), atol=1e-6)
+    alike = plain.similarities(seen, "cosine", 0.0, 0.0, 0.0)
+    support = {i: plain.nearest(alike, i, 7) for i in range(log.n_items)}
+    sparse = vr.EASE(reg=2.0, neighbours=7, dropout=dropout).fit(log)
+    np.testing.assert_allclose(sparse.weights.toarray(), plain.regressed(seen, 2.0, support, dropout), atol=1e-6)
+
+
+def test_the_formula_of_dropout_is_what_dropping_out_gives(seen):
+    """A regression on very many rows with items left out, each scaled by what stays."""
+    rng, dropout, x = np.random.default_rng(0), 0.4, seen[:20, :4]
+    many = np.vstack([x * (rng.random(x.shape) > dropout) / (1 - dropout) for _ in range(20_000)]) / np.sqrt(20_000)
+    target = np.tile(seen[:20, 4], 20_000) / np.sqrt(20_000)
+    drawn = np.linalg.solve(many.T @ many + 2.0 * np.eye(4), many.T @ target)
+    expected = plain.regressed(np.column_stack([x, seen[:20, 4]]), 2.0, {4: [0, 1, 2, 3]}, dropout)[:4, 4]
+    np.testing.assert_allclose(drawn, expected, atol=0.01)
+
+
 @pytest.mark.parametrize("neighbours", [1, 6, 44, 500])
 def test_sparse_ease_is_exact_on_its_neighbours(log, seen, neighbours):
     model = vr.EASE(reg=2.0, neighbours=neighbours).fit(log)
@@ -131,6 +151,71 @@ def test_a_matrix_that_cannot_be_inverted_is_one_sentence():
     log = vr.Interactions.from_arrays(twice, [0] * 50 + [1] * 50)  # two equal items
     with pytest.raises(TrainingError, match="give a larger reg"):
         vr.EASE(reg=1e-300).fit(log)
+
+
+# ------------------------------------------------------------------------------------------------------ decay
+
+
+@pytest.fixture(scope="module")
+def timed(log):
+    """The same in an order of time that is not that of the items."""
+    times = np.random.default_rng(0).permutation(len(log))
+    return vr.Interactions.from_arrays(log.user_ids[log.users], log.item_ids[log.items], times)
+
+
+RECENT = [
+    pytest.param(lambda decay: vr.ItemKNN(9, decay=decay), id="itemknn"),
+    pytest.param(lambda decay: vr.EASE(2.0, decay=decay), id="ease"),
+    pytest.param(lambda decay: vr.EASE(2.0, neighbours=9, decay=decay), id="sparse ease"),
+]
+
+
+@pytest.mark.parametrize("make", RECENT)
+@pytest.mark.parametrize("decay", [0.5, 0.95])
+def test_old_items_say_less(timed, make, decay):
+    model, even = make(decay).fit(timed), make(1.0).fit(timed)
+    weights = even.weights if isinstance(even.weights, np.ndarray) else even.weights.toarray()
+    users = np.arange(timed.n_users)
+    histories = [timed.items[timed.indptr[user] : timed.indptr[user + 1]].tolist() for user in users]
+    assert any(items != sorted(items) for items in histories)
+    expected = plain.decayed_scores(histories, weights.astype(np.float64), decay)
+    np.testing.assert_allclose(model.scores(users, 0, timed.n_items), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.scores(users[:5], 3, 8), expected[:5, 3:8], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.history_scores(np.array(histories[7])), expected[7], rtol=1e-4, atol=1e-5)
+    repeated = np.array([*histories[7], histories[7][0]])  # the first of a repeated item counts, as in a log
+    np.testing.assert_allclose(model.history_scores(repeated), expected[7], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", RECENT)
+def test_a_score_with_decay_is_explained(timed, make):
+    model = make(0.7).fit(timed)
+    user, item = timed.user_ids[3], timed.item_ids[5]
+    ids = timed.item_ids[timed.items[timed.indptr[3] : timed.indptr[4]]]
+    for why in (model.explain(user, item), vr.serving.explain_history(model, [*ids, ids[0]], item)):
+        assert why.rest == 0
+        assert why.contributions.sum() == pytest.approx(why.score, rel=1e-5)
+        assert sorted(why.items) == sorted(ids)
+
+
+@pytest.mark.parametrize("make", RECENT)
+def test_decay_is_saved_and_an_extreme_one_leaves_the_last_item(timed, make, tmp_path):
+    model = make(1e-30).fit(timed)
+    model.save(tmp_path / "m")
+    loaded = vr.load(tmp_path / "m")
+    assert repr(loaded) == repr(model)
+    last = timed.items[timed.indptr[1:] - 1]
+    users = np.arange(timed.n_users)
+    expected = np.stack([model.history_scores(np.array([item])) for item in last])
+    np.testing.assert_allclose(loaded.scores(users, 0, timed.n_items), expected, rtol=1e-6, atol=1e-25)
+
+
+@pytest.mark.parametrize("decay", [0, 1.1, float("nan"), "slow"])
+def test_a_decay_that_is_none(decay):
+    for kind in (vr.ItemKNN, vr.EASE):
+        with pytest.raises(SettingError, match="decay"):
+            kind(decay=decay)
+    with pytest.raises(SettingError, match="dropout"):
+        vr.EASE(dropout=1.0)
 
 
 # -------------------------------------------------------------------------------------------------------- ALS

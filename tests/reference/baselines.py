@@ -46,19 +46,34 @@ def item_knn(alike: Matrix, neighbours: int, neighbours_of: str = "predicted") -
     return weights if neighbours_of == "predicted" else weights.T
 
 
-def ease(seen: Matrix, reg: float) -> Matrix:
+def ease(seen: Matrix, reg: float, dropout: float = 0.0) -> Matrix:
     """Each item regressed on all others: one linear system per item, none of them inverted at once."""
     everything = range(seen.shape[1])
-    return regressed(seen, reg, {i: [j for j in everything if j != i] for i in everything})
+    return regressed(seen, reg, {i: [j for j in everything if j != i] for i in everything}, dropout)
 
 
-def regressed(seen: Matrix, reg: float, support: dict[int, list[int]]) -> Matrix:
-    """Column i: the ridge regression of item i on the items in its support."""
+def regressed(seen: Matrix, reg: float, support: dict[int, list[int]], dropout: float = 0.0) -> Matrix:
+    """Column i: the ridge regression of item i on the items in its support.
+
+    With dropout ``p`` the mean over rows in which an item is left out with probability ``p``, those that stay divided
+    by ``1 - p``: its products with other items stay, its square grows by ``1 / (1 - p)``.
+    """
     weights = np.zeros((seen.shape[1],) * 2)
     for i, chosen in support.items():
         x = seen[:, chosen]
-        weights[chosen, i] = np.linalg.solve(x.T @ x + reg * np.eye(len(chosen)), x.T @ seen[:, i])
+        gram = x.T @ x
+        squares = np.diag(np.diag(gram) * (1 / (1 - dropout) - 1))
+        weights[chosen, i] = np.linalg.solve(gram + squares + reg * np.eye(len(chosen)), x.T @ seen[:, i])
     return weights
+
+
+def decayed_scores(histories: list[list[int]], weights: Matrix, decay: float) -> Matrix:
+    """The scores of users whose items are given oldest first."""
+    scores = np.zeros((len(histories), len(weights)))
+    for user, items in enumerate(histories):
+        for later, item in enumerate(reversed(items)):
+            scores[user] += decay**later * weights[item]
+    return scores
 
 
 def als_loss(seen: Matrix, confidence: Matrix, users: Matrix, items: Matrix, reg: float) -> float:

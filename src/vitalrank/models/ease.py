@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_positive, to_float, to_int
 from vitalrank._util.memory import available_memory
-from vitalrank.errors import TrainingError
+from vitalrank.errors import SettingError, TrainingError
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.kernels.cpu.ranking.neighbours import nearest_neighbours
 from vitalrank.kernels.cpu.training.local_ridge import regress_items
 from vitalrank.models.base import Array
-from vitalrank.models.item_weights import ItemWeightModel, sparse_columns
+from vitalrank.models.item_weights import ItemWeightModel, sparse_columns, to_decay
 
 logger = logging.getLogger(__name__)
 
@@ -54,12 +54,15 @@ class EASE(ItemWeightModel):
 
     .. math::
 
-        \min_B \|X - X B\|^2 + \lambda \|B\|^2, \quad \mathrm{diag}(B) = 0, \qquad
-        B_{ji} = -\frac{P_{ji}}{P_{ii}} \ (j \ne i), \quad P = (X^\top X + \lambda I)^{-1}
+        \min_B \|X - X B\|^2 + \|\Lambda^{1/2} B\|^2, \quad \mathrm{diag}(B) = 0, \qquad
+        B_{ji} = -\frac{P_{ji}}{P_{ii}} \ (j \ne i), \quad P = (X^\top X + \Lambda)^{-1}, \quad
+        \Lambda_{jj} = \lambda + \frac{p}{1 - p} |U_j|
 
-    The score of an item is the sum of ``B_ji`` over the user's items ``j``. The inverse takes ``4 I^2`` bytes (12 where
-    ``reg`` is so small that float32 would not do) and a time that grows with ``I^3``: :meth:`estimate` tells both, and
-    ``fit`` refuses to start where memory does not suffice.
+    The score of an item is the sum of ``decay^a B_ji`` over the user's items ``j``, where ``a`` is the number of the
+    user's items after ``j``: with ``decay`` below 1 old items say less.
+
+    The inverse takes ``4 I^2`` bytes (12 where ``reg`` is so small that float32 would not do) and a time that grows
+    with ``I^3``: :meth:`estimate` tells both, and ``fit`` refuses to start where memory does not suffice.
 
     With ``neighbours``, item ``i`` is regressed on the so many items most like it by cosine, and on nothing else:
     exact on these, memory grows with ``I neighbours``, and any catalogue is possible.
@@ -70,10 +73,16 @@ class EASE(ItemWeightModel):
         ``lambda``, above 0; more for logs with more interactions per item.
     neighbours
         Items that each item is regressed on; None: all.
+    dropout
+        ``p``: what a regression would learn from rows in which each item is left out with this probability, in the
+        mean over all such rows; from 0, which is EASE, to below 1. Items with many users ``U_j`` are held back more.
+    decay
+        The weight of an item falls by this factor with each later one of the user; 1: all count the same.
 
     References
     ----------
-    Steck, "Embarrassingly shallow autoencoders for sparse data", WWW 2019. The sparse form is SLIM's with feature
+    Steck, "Embarrassingly shallow autoencoders for sparse data", WWW 2019; with ``dropout`` it is EDLAE (Steck,
+    "Autoencoders that don't overfit towards the identity", NeurIPS 2020). The sparse form is SLIM's with feature
     selection (Ning and Karypis, "SLIM: sparse linear methods for top-N recommender systems", ICDM 2011), without its
     L1 penalty and bounds.
 
@@ -86,7 +95,13 @@ class EASE(ItemWeightModel):
     (['y'], 0.5)
     """
 
-    def __init__(self, reg: float = 300.0, neighbours: int | None = None) -> None:
+    def __init__(
+        self, reg: float = 300.0, neighbours: int | None = None, dropout: float = 0.0, decay: float = 1.0
+    ) -> None:
+        self.dropout = to_float("dropout", dropout, least=0)
+        if not self.dropout < 1:
+            raise SettingError(f"dropout is {dropout!r}; it must be a number from 0 to below 1.")
+        self.decay = to_decay(decay)
         check_positive("reg", reg)
         self.reg = to_float("reg", reg)
         self.neighbours = None if neighbours is None else to_int("neighbours", neighbours)
@@ -134,7 +149,7 @@ class EASE(ItemWeightModel):
 
     def _solved_dense(self, train: Interactions) -> NDArray[np.float32]:
         try:
-            return _closed_form(train, self.reg, self._precision(train))
+            return _closed_form(train, self._penalties(train), self._precision(train))
         except (MemoryError, np.linalg.LinAlgError) as error:
             raise TrainingError(f"{self!r} could not invert its matrix ({error}); give a larger reg.") from error
 
@@ -147,8 +162,12 @@ class EASE(ItemWeightModel):
             *sides, np.ones(train.n_users), train.item_degree.astype(np.float64), 0.0, weights, support
         )  # fmt: skip
         support.sort(axis=1)
-        regress_items(*sides, support, self.reg, weights)
+        regress_items(*sides, support, self._penalties(train), weights)
         return sparse_columns(support, weights)
+
+    def _penalties(self, train: Interactions) -> NDArray[np.float64]:
+        """The diagonal of ``Lambda``."""
+        return self.reg + self.dropout / (1 - self.dropout) * train.item_degree.astype(np.float64)
 
     def _precision(self, train: Interactions) -> type[np.floating[Any]]:
         """float32 where it solves the system well enough: its error grows with the condition number."""
@@ -156,7 +175,7 @@ class EASE(ItemWeightModel):
         return np.float32 if _ROUNDING * (largest + self.reg) / self.reg < _ACCURACY else np.float64
 
     def settings(self) -> dict[str, Any]:
-        return {"reg": self.reg, "neighbours": self.neighbours}
+        return {name: getattr(self, name) for name in ("reg", "neighbours", "dropout", "decay")}
 
     def restore(self, tensors: Mapping[str, Array], record: Mapping[str, Any]) -> None:
         self.restore_dense(tensors) if self.neighbours is None else self.restore_sparse(tensors)
@@ -184,7 +203,9 @@ def _pairs(train: Interactions) -> float:
     return float(np.square(train.user_degree, dtype=np.float64).sum())
 
 
-def _closed_form(train: Interactions, reg: float, kind: type[np.floating[Any]]) -> NDArray[np.float32]:
+def _closed_form(
+    train: Interactions, penalties: NDArray[np.float64], kind: type[np.floating[Any]]
+) -> NDArray[np.float32]:
     """``B`` of :class:`EASE`, in the memory of the Gram matrix."""
     size = train.n_items
     seen = train.csr.astype(kind)
@@ -193,7 +214,7 @@ def _closed_form(train: Interactions, reg: float, kind: type[np.floating[Any]]) 
     step = max(1, _BLOCK // (_SPARSE_ENTRY * size))
     for start in range(0, size, step):
         (columns[start : start + step] @ seen).toarray(out=matrix[start : start + step])
-    matrix.reshape(-1)[:: size + 1] += kind(reg)
+    matrix.reshape(-1)[:: size + 1] += penalties.astype(kind)
     _invert(matrix)
     scale = -1 / matrix.diagonal()
     for start in range(0, size, step):

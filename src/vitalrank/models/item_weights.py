@@ -9,18 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_matrix, csr_matrix
 
+from vitalrank._util.checks import to_float
 from vitalrank.errors import SettingError
-from vitalrank.interactions import check_rows
+from vitalrank.interactions import Interactions, check_rows
 from vitalrank.models.base import Array, Recommender, check_finite_table
 
 
 class ItemWeightModel(Recommender):
-    """``s(u, i) = sum_j W_ji`` over the user's items ``j``, with sparse or dense ``W``.
+    """``s(u, i) = sum_j decay^(a_uj) W_ji`` over the user's items ``j``, with sparse or dense ``W``.
 
-    A subclass gives ``fit``, which calls ``_set_sparse`` or ``_set_dense``, and ``settings``.
+    ``a_uj`` is the number of the user's items after ``j``: with ``decay`` below 1 old items say less. A subclass gives
+    ``fit``, which calls ``_set_sparse`` or ``_set_dense``, and ``settings``.
     """
 
     _weights: Any = None
+    decay: float = 1.0
 
     @property
     def weights(self) -> Any:
@@ -33,17 +36,41 @@ class ItemWeightModel(Recommender):
         """``W`` by its columns."""
         self._weights = csc_matrix((values, indices, indptr), shape=(self.train.n_items,) * 2)
         self._by_row: Any = self._weights.tocsr()  # a user's score is a sum of rows
+        self._histories = self._history_rows(self.train)
 
     def _set_dense(self, weights: NDArray[np.float32]) -> None:
         self._weights = self._by_row = weights
+        self._histories = self._history_rows(self.train)
+
+    def _history_rows(self, train: Interactions) -> csr_matrix:
+        """The items of each user (U, I), weighted by their age."""
+        if self.decay == 1.0:
+            return train.csr
+        ages = train.indptr[train.users + 1] - 1 - np.arange(len(train))  # rows of a user are in order of time
+        # Sorted in place: the log's own items must stay in order of time.
+        parts = self._by_age(ages), train.items.copy(), train.indptr
+        rows = csr_matrix(parts, shape=(train.n_users, train.n_items))
+        rows.sort_indices()
+        return rows
+
+    def _by_age(self, ages: Array) -> NDArray[np.float32]:
+        """``decay^a``; one too small for float32 is 0."""
+        weights: NDArray[np.float32] = np.power(self.decay, ages.astype(np.float64)).astype(np.float32)
+        return weights
+
+    def _in_history(self, items: Array) -> tuple[Array, NDArray[np.float32]]:
+        """The distinct items of a history that is oldest first, sorted, and the weight of each by its age."""
+        once, first = np.unique(items, return_index=True)
+        places = np.argsort(np.argsort(first))  # a repeated item counts once, where it was first, as in a log
+        return once, self._by_age(len(once) - 1 - places)
 
     def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
         weights = self._by_row if stop - start == self.train.n_items else self._by_row[:, start:stop]
-        return _dense(self.train.csr[users] @ weights)
+        return _dense(self._histories[users] @ weights)
 
     def history_scores(self, items: Array) -> NDArray[np.float32]:
-        once = np.unique(items)
-        row = csr_matrix((np.ones(len(once), np.float32), once, [0, len(once)]), shape=(1, self.train.n_items))
+        once, weights = self._in_history(items)
+        row = csr_matrix((weights, once, [0, len(once)]), shape=(1, self.train.n_items))
         scores: NDArray[np.float32] = _dense(row @ self._by_row)[0]
         return scores
 
@@ -52,8 +79,9 @@ class ItemWeightModel(Recommender):
         return column
 
     def contributions(self, items: Array, item: int) -> NDArray[np.float64]:
-        """The weights that predict ``item``: the score is their sum."""
-        return self.similarities(item)[items].astype(np.float64)
+        """The terms of the score of ``item``, of distinct items that are oldest first."""
+        ages = len(items) - 1 - np.arange(len(items))
+        return (self._by_age(ages) * self.similarities(item)[items]).astype(np.float64)
 
     def tensors(self) -> dict[str, Array]:
         weights = self.weights
@@ -74,6 +102,20 @@ class ItemWeightModel(Recommender):
         """Take back dense weights that ``tensors`` gave; ValueError if they are none."""
         check_finite_table("weights", tensors["weights"], (self.train.n_items,) * 2)
         self._set_dense(tensors["weights"])
+
+
+def to_decay(decay: float) -> float:
+    """A decay that was checked: above 0, at most 1.
+
+    Examples
+    --------
+    >>> to_decay(1)
+    1.0
+    """
+    value = to_float("decay", decay)
+    if not 0 < value <= 1:
+        raise SettingError(f"decay is {decay!r}; it must be above 0 and at most 1, which counts all items the same.")
+    return value
 
 
 def sparse_columns(rows: NDArray[np.int32], values: NDArray[np.float32]) -> tuple[Array, Array, Array]:

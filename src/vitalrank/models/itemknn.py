@@ -16,7 +16,7 @@ from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.kernels.cpu.ranking.neighbours import nearest_neighbours
 from vitalrank.models.base import Array
-from vitalrank.models.item_weights import ItemWeightModel, sparse_columns
+from vitalrank.models.item_weights import ItemWeightModel, sparse_columns, to_decay
 
 Floats = NDArray[np.float64]
 
@@ -26,11 +26,12 @@ class ItemKNN(ItemWeightModel):
 
     .. math::
 
-        s(u, i) = \sum_{j \in I_u \cap N_k(i)} c_{ji}, \qquad
+        s(u, i) = \sum_{j \in I_u \cap N_k(i)} \delta^{a_{uj}} c_{ji}, \qquad
         c_{ji} = \frac{\sum_{v \in U_j \cap U_i} w_v}{n_j n_i + \lambda}
 
     ``N_k(i)`` are the ``k`` items most like the predicted item ``i`` (equal ones: lower internal id first),
-    without ``i`` itself. The similarity gives the weight ``w`` of a user and the norm ``n`` of an item:
+    without ``i`` itself. ``a_uj`` is the number of the user's items after ``j``: with ``delta`` below 1 old items say
+    less. The similarity gives the weight ``w`` of a user and the norm ``n`` of an item:
 
     - ``"cosine"``: ``w = 1`` and ``n_i = sqrt(|U_i|)``.
     - ``"tfidf"``: ``w_v = ln(1 + I / |I_v|)^2``, so that users with many items say less, and
@@ -52,6 +53,8 @@ class ItemKNN(ItemWeightModel):
     neighbours_of
         Whose ``k`` nearest count: those of the ``"predicted"`` item, as above, or those of each item of the user's
         ``"history"`` (``i in N_k(j)``), which favours popular items.
+    decay
+        ``delta``: the weight of an item falls by this factor with each later one of the user; 1: all count the same.
 
     References
     ----------
@@ -75,6 +78,7 @@ class ItemKNN(ItemWeightModel):
         k1: float = 1.2,
         b: float = 0.3,
         neighbours_of: str = "predicted",
+        decay: float = 1.0,
     ) -> None:
         check_choice("similarity", similarity, SIMILARITIES)
         check_choice("neighbours_of", neighbours_of, ("predicted", "history"))
@@ -82,6 +86,7 @@ class ItemKNN(ItemWeightModel):
         self.shrinkage = to_float("shrinkage", shrinkage, least=0)
         self.similarity = similarity
         self.neighbours_of = neighbours_of
+        self.decay = to_decay(decay)
         self.k1 = to_float("k1", k1, least=0)
         self.b = to_float("b", b, least=0)
         if self.b > 1:
@@ -107,9 +112,8 @@ class ItemKNN(ItemWeightModel):
         return self
 
     def settings(self) -> dict[str, Any]:
-        return {
-            name: getattr(self, name) for name in ("neighbours", "shrinkage", "similarity", "k1", "b", "neighbours_of")
-        }
+        names = ("neighbours", "shrinkage", "similarity", "k1", "b", "neighbours_of", "decay")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_saved(cls, saved: Saved, path: str | os.PathLike[str]) -> Self:

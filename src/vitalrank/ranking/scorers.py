@@ -43,7 +43,10 @@ class Scorer(ABC):
 
     @abstractmethod
     def contributions(self, items: Array, item: int) -> NDArray[np.float64]:
-        """What each of the distinct ``items`` someone touched adds to their score of ``item``, as ``(len(items),)``."""
+        """What each of the distinct ``items`` someone touched adds to their score of ``item``, as ``(len(items),)``.
+
+        They come oldest first.
+        """
 
 
 class DotScorer(Scorer):

@@ -57,7 +57,7 @@ def explain(model: Scorer, user: Any, item: Any) -> Explanation:
     """
     log = model.train
     who, what = int(log.user_index([user])[0]), int(log.item_index([item])[0])
-    items = log.sorted_items[log.indptr[who] : log.indptr[who + 1]].astype(np.int64)
+    items = log.items[log.indptr[who] : log.indptr[who + 1]].astype(np.int64)
     score = float(model.scores(np.array([who]), what, what + 1)[0, 0])
     parts = model.contributions(items, what)
     if isinstance(model, DotScorer) and model.has_vectors:
@@ -74,7 +74,7 @@ def explain_history(model: Scorer, history: Any, item: Any) -> Explanation:
         raise SettingError("explain needs a history: a list with at least one item id.")
     touched, what = log.item_index(history), int(log.item_index([item])[0])
     score = float(model.history_scores(touched)[what])
-    items = np.unique(touched)
+    items = touched[np.sort(np.unique(touched, return_index=True)[1])]  # oldest first, each once
     return _sorted(model, what, score, items, model.contributions(items, what))
 
 

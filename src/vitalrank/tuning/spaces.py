@@ -102,17 +102,18 @@ _WIDE: Mapping[str, Space] = {
         "weight": _WEIGHT,
     },
 }  # fmt: skip
+_DECAY = Choice((0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 1.0))
 # Models without a sampler have settings of their own; both spaces are the same for them.
 _PLAIN: Mapping[str, Space] = {
     "als": {
         "dim": Choice((16, 32, 64, 128)), "reg": Range(0.1, 100.0, log=True), "alpha": Range(1.0, 100.0, log=True),
         "epochs": Choice((10, 15, 30)),
     },
-    "ease": {"reg": Range(10.0, 10_000.0, log=True)},
+    "ease": {"reg": Range(10.0, 10_000.0, log=True), "dropout": Choice((0.0, 0.2, 0.35, 0.5)), "decay": _DECAY},
     "itemknn": {
         "neighbours": Choice((20, 50, 100, 200, 400)), "shrinkage": Choice((0.0, 10.0, 50.0, 200.0)),
         "similarity": Choice(("cosine", "tfidf", "bm25")), "b": Range(0.0, 1.0),
-        "neighbours_of": Choice(("predicted", "history")),
+        "neighbours_of": Choice(("predicted", "history")), "decay": _DECAY,
     },
     "mostpopular": {},
 }  # fmt: skip

@@ -17,9 +17,11 @@ _COST = 10_000  # of an item, in 0.1 us
 
 
 def regress_items(
-    user_start: Any, users: Any, item_start: Any, items: Any, support: Any, reg: float, weights: Any
+    user_start: Any, users: Any, item_start: Any, items: Any, support: Any, penalties: Any, weights: Any
 ) -> None:
-    """Fill row ``j`` of ``weights`` with the ``b`` that minimises ``|x_j - X_S b|^2 + reg |b|^2``, ``S = support[j]``.
+    """Fill row ``j`` of ``weights`` with the ``b`` that minimises ``|x_j - X_S b|^2 + sum_s penalties_s b_s^2``.
+
+    ``S = support[j]``.
 
     Parameters
     ----------
@@ -29,8 +31,8 @@ def regress_items(
         The items of each user.
     support
         (I, k) the items that item ``j`` is regressed on, ascending, without ``j``; unused entries are -1, at the front.
-    reg
-        Weight of the L2 penalty, above 0.
+    penalties
+        (I,) weights of the L2 penalty, above 0.
     weights
         (I, k) float32 result.
     """
@@ -38,15 +40,15 @@ def regress_items(
 
     def shard(begin: int, end: int) -> None:
         slot = np.full(n_items, -1, np.int32)
-        _regress(begin, end, user_start, users, item_start, items, support, reg, slot, weights)
+        _regress(begin, end, user_start, users, item_start, items, support, penalties, slot, weights)
 
     parallel_for(n_items, shard, cost=_COST)
 
 
 @njit(nogil=True, cache=True)
 def _regress(
-    begin: Any, end: Any, user_start: Any, users: Any, item_start: Any, items: Any, support: Any, reg: Any, slot: Any,
-    weights: Any,
+    begin: Any, end: Any, user_start: Any, users: Any, item_start: Any, items: Any, support: Any, penalties: Any,
+    slot: Any, weights: Any,
 ) -> None:  # fmt: skip
     width = support.shape[1]
     matrix, solution = np.empty((width, width)), np.empty(width)
@@ -62,7 +64,7 @@ def _regress(
         _count(chosen, item, user_start, users, item_start, items, slot, matrix, solution)
         for place in range(size):
             slot[chosen[place]] = -1
-            matrix[place, place] += reg
+            matrix[place, place] += penalties[chosen[place]]
         _solve(matrix, solution, size)
         for place in range(size):
             weights[item, first + place] = solution[place]
