@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import vitalrank as vr
 from vitalrank.checkpoint import FORMAT, IDS, META, NEW, TENSORS, is_saved, read_folder, write_folder, writing
 from vitalrank.errors import StorageError
+from vitalrank.serving.streaming import recommend_all
 
 TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)
 INT_IDS = np.array([3, 10, 2**60], np.int64)
@@ -383,3 +385,17 @@ for number in range(300):
         assert writer.returncode == 0
     assert len(seen) > 3
     assert read_folder(folder).meta["number"] == 299
+
+
+def test_a_folder_whose_name_is_no_utf8_holds_a_model(tmp_path):
+    """As after a file system of another encoding; it used to fail at the end of the training."""
+    log = vr.Interactions.from_arrays(["a", "a", "b"], ["x", "y", "x"])
+    folder = tmp_path / "mod\udce8le"
+    try:
+        folder.mkdir()
+    except (OSError, UnicodeError):
+        pytest.skip("this file system takes only UTF-8")
+    model = vr.MF(dim=2).fit(log, vr.Uniform(), epochs=1, checkpoint=folder, progress=False)
+    assert vr.load(folder).train.fingerprint == log.fingerprint
+    model.export(folder / "vectors", "parquet")
+    recommend_all(model, folder / "recs.parquet")

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -200,16 +202,16 @@ def test_a_preset_reads_and_filters_a_file_as_the_paper_does(tmp_path: Path) -> 
 def test_a_failed_preparation_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw, target = tmp_path / "raw.csv", tmp_path / "log.parquet"
     raw.write_text("user,item\n1,2\n")
-    target.write_text("PAR1 old")
+    datasets.prepare(raw, target)
+    before = target.read_bytes()
 
-    def full(table: Any, where: Path, **options: Any) -> None:
-        where.write_text("half")
+    def full(writer: Any, table: Any, *given: Any) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(datasets.pq, "write_table", full)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     with pytest.raises(vr.StorageError, match="No space left"):
         datasets.prepare(raw, target)
-    assert target.read_text() == "PAR1 old"
+    assert target.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.parquet", "raw.csv"]
 
 
@@ -221,15 +223,19 @@ def test_a_preparation_replaces_a_prepared_log_and_nothing_else(tmp_path: Path) 
     (tmp_path / "link.parquet").symlink_to(target)
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "empty").touch()
+    pq.write_table(pa.table({"user": [1], "item": [2]}), tmp_path / "theirs.parquet")
     whole = target.read_bytes()
     for source, place, words in (
-        (raw, raw, "is the source itself"),
-        (target, tmp_path / "link.parquet", "is the source itself"),
-        (raw, tmp_path / "notes.txt", "no Parquet file"),
+        (raw, raw, "also read as input"),
+        (target, tmp_path / "link.parquet", "also read as input"),
+        (tmp_path / "*.parquet", target, "also read as input"),
+        (raw, tmp_path / "notes.txt", "not written by vitalrank"),
+        (raw, tmp_path / "theirs.parquet", "not written by vitalrank"),
         (raw, tmp_path, "is a folder"),
     ):
         with pytest.raises(vr.StorageError, match=words):
             datasets.prepare(source, place)
+    datasets.prepare(raw, tmp_path / "theirs.parquet", force=True)
     assert (raw.read_text(), target.read_bytes()) == ("user,item\n1,2\n", whole)
     assert (tmp_path / "notes.txt").read_text() == "mine"
     datasets.prepare(raw, tmp_path / "empty")

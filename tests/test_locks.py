@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from vitalrank._util.locks import LOCK, only_writer, writing
+from vitalrank._util import locks
+from vitalrank._util.locks import LOCK, LockedError, only_writer, waiting_writer, writing
 from vitalrank.errors import StorageError
 
 
@@ -67,3 +68,18 @@ def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
     with pytest.raises(StorageError, match="cannot be written"), only_writer(tmp_path / "run"):
         pass
     assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_who_waits_for_a_lock_does_not_wait_for_a_folder_that_nobody_can_write(tmp_path, monkeypatch):
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(locks.os, "open", full)
+    with pytest.raises(StorageError, match="No space left") as found, waiting_writer(tmp_path):
+        pass
+    assert not isinstance(found.value, LockedError)
+
+
+def test_locks_of_other_names_are_independent(tmp_path):
+    with only_writer(tmp_path), waiting_writer(tmp_path, "other"), pytest.raises(LockedError), only_writer(tmp_path):
+        pass

@@ -1,6 +1,7 @@
 """Mined negatives: the rule written out, any form of input, limits with a sampler, bounded memory, the command."""
 
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -177,6 +178,8 @@ def test_a_file_of_triplets_holds_what_is_mined(data, tmp_path):
     assert table["negative"] == found.negatives[row, column].tolist()
     np.testing.assert_array_equal(np.float32(table["score"]), found.scores[row, column])
     assert summary == found.summary
+    mine_to(tmp_path / "out.parquet", *data, k=1)
+    pq.write_table(pq.read_table(tmp_path / "out.parquet").replace_schema_metadata(), tmp_path / "out.parquet")
     with pytest.raises(StorageError, match="exists"):
         mine_to(tmp_path / "out.parquet", *data, k=3)
     mine_to(tmp_path / "out.parquet", *data, k=1, force=True)
@@ -247,6 +250,7 @@ def test_the_command(data, tmp_path, capsys, monkeypatch):
     }
     said = told(capsys, "mine", *files, "drawn.parquet", "--sampler", "dns", "--set", "candidates=4", "--seed", "3")
     assert pq.read_table("drawn.parquet").num_rows == said["negatives"] == 60
-    assert "exists" in complaint(capsys, "mine", *files, "out.parquet")
+    Path("mine.parquet").write_text("mine")
+    assert "exists" in complaint(capsys, "mine", *files, "mine.parquet")
     assert "--set is for a sampler" in complaint(capsys, "mine", *files, "new.parquet", "--set", "candidates=4")
     assert "also read as input" in complaint(capsys, "mine", *files, "items.npy", "--force")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import vitalrank as vr
 from commands import QUICK, call, complaint, write_log
+from vitalrank._util import outputs
+from vitalrank._util.outputs import _record as outputs_record
 from vitalrank._util.outputs import check_outputs, is_unchanged, write_recorded
 from vitalrank.checkpoint import foreign_files, remove_folder
 
@@ -29,6 +34,64 @@ def test_an_output_is_replaced_until_someone_changes_it(tmp_path):
     assert table.read_text() == "edited"
     write_recorded(table, "three", force=True)
     assert is_unchanged(table)
+
+
+def test_a_process_that_was_killed_while_it_replaced_a_file_may_go_on(tmp_path, monkeypatch):
+    """Whether the file is still the old one or is the new one, it is known."""
+    table = tmp_path / "results.md"
+    write_recorded(table, "one")
+    for stop in (1, 2):  # before the file is replaced, and behind
+        calls = []
+
+        def record(*given, stop=stop, calls=calls, **options):
+            calls.append(given)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            outputs_record(*given, **options)
+            if stop == 1:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(outputs, "_record", record)
+        with pytest.raises(KeyboardInterrupt):
+            write_recorded(table, "two")
+        assert table.read_text() == ("one" if stop == 1 else "two")
+        assert is_unchanged(table)
+        monkeypatch.undo()
+        write_recorded(table, "one")
+
+
+def test_writers_of_the_same_outputs_wait_for_each_other(tmp_path):
+    names = ("best.toml", "trials.csv")
+    with ThreadPoolExecutor(4) as pool:
+        for _ in pool.map(lambda n: write_recorded(tmp_path / names[n % 2], f"{n % 3}"), range(60)):
+            pass
+    assert all(is_unchanged(tmp_path / name) for name in names)
+
+
+@pytest.mark.parametrize("source", [".", "*.tsv"])
+def test_a_file_of_an_input_with_several_files_is_never_replaced(tmp_path, monkeypatch, source):
+    monkeypatch.chdir(tmp_path)
+    Path("a.tsv").write_text("1\t2\n")
+    with pytest.raises(vr.errors.StorageError, match="also read as input"):
+        check_outputs([Path("a.tsv")], inputs=[Path(source)], force=True)
+    check_outputs([Path("new.toml")], inputs=[Path(source)])
+
+
+def test_an_export_replaces_its_own_files_alone(tmp_path):
+    log = vr.Interactions.from_arrays([1, 1, 2], ["x", "y", "x"])
+    model = vr.MF(dim=2).fit(log, vr.Uniform(), epochs=1)
+    for _ in range(2):
+        model.export(tmp_path)
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(vr.StorageError, match=r"README\.md: exists and was not written by vitalrank"):
+        model.export(tmp_path, "safetensors")
+    assert not (tmp_path / "ids.json").exists()
+    assert (tmp_path / "README.md").read_text() == "mine"
+    model.export(tmp_path, "safetensors", force=True)
+    assert (tmp_path / "README.md").read_text() != "mine"
+    np.save(tmp_path / "items.npy", np.zeros(3))
+    with pytest.raises(vr.StorageError, match="was not written by vitalrank"):
+        model.export(tmp_path)
 
 
 @pytest.mark.parametrize("link", [os.link, os.symlink])

@@ -37,7 +37,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     'one'
     """
     try:
-        if _is_stream(path):
+        if is_stream(path):
             yield path
             return
         target = Path(os.path.realpath(path))
@@ -57,7 +57,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         raise StorageError(f"{printable(path)}: {reason}") from error
 
 
-def _is_stream(path: Path) -> bool:
+def is_stream(path: Path) -> bool:
     """Whether it is a pipe, a device, or an open file of this process such as ``/dev/stdout``."""
     if _DESCRIPTOR.fullmatch(os.path.normpath(path)):
         return True
@@ -115,7 +115,7 @@ def check_output(path: Path, is_ours: Callable[[str], bool] = is_marked, force: 
     """
     name = printable(path)
     try:
-        if _is_stream(path):
+        if is_stream(path):
             return
         if path.is_dir():
             raise StorageError(f"{name}: is a folder; give the name of a file in it.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -18,20 +19,34 @@ _msvcrt: Any = import_module("msvcrt") if os.name == "nt" else None  # from its 
 LOCK = ".vitalrank.lock"
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link could lead to a file of the user
 _FAR = 1 << 20  # a locked byte of Windows cannot be read, so that it lies behind the content
-_OWNERS: dict[Path, int] = {}  # folder -> thread; file locks do not keep threads of one process apart
+_OWNERS: dict[Path, int] = {}  # lock -> thread; file locks do not keep threads of one process apart
 _OWNERS_LOCK = threading.Lock()
+_POLL_SECONDS = 0.02
+
+
+class LockedError(StorageError):
+    """Another process or thread writes in the folder."""
 
 
 @contextlib.contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
+def only_writer(folder: Path, lock: str = LOCK) -> Iterator[None]:
     """Keep other writers out of a folder, which is made if need be and removed again if it stays empty.
 
     The operating system releases the lock when the process ends, however it ends.
 
+    Parameters
+    ----------
+    folder
+        The folder.
+    lock
+        Name of the lock's file in it; locks of other names are independent.
+
     Raises
     ------
+    LockedError
+        Another process or thread writes there.
     StorageError
-        Another process or thread writes there, or nobody can.
+        Nobody can write there.
 
     Examples
     --------
@@ -44,13 +59,13 @@ def only_writer(folder: Path) -> Iterator[None]:
     []
     """
     path, name = folder.resolve(), printable(folder)
-    with _owned_by_this_thread(path, name):
+    with _owned_by_this_thread(path / lock, name):
         try:
             if path.exists() and not path.is_dir():
                 raise StorageError(f"{name}: cannot be written, since it is a file; choose another folder.")
             is_new = not path.exists()
             path.mkdir(parents=True, exist_ok=True)
-            descriptor = _open_locked(path)
+            descriptor = _open_locked(path, lock)
         except StorageError:
             raise
         except OSError as error:
@@ -58,7 +73,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            _release(path / LOCK, descriptor)
+            _release(path / lock, descriptor)
             if is_new:
                 with contextlib.suppress(OSError):  # something was written
                     path.rmdir()
@@ -66,15 +81,28 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 def writing(folder: Path) -> contextlib.AbstractContextManager[None]:
     """As :func:`only_writer`, but reentrant: does nothing inside one of the same thread."""
-    is_ours = _OWNERS.get(folder.resolve()) == threading.get_ident()
+    is_ours = _OWNERS.get(folder.resolve() / LOCK) == threading.get_ident()
     return contextlib.nullcontext() if is_ours else only_writer(folder)
+
+
+@contextlib.contextmanager
+def waiting_writer(folder: Path, lock: str = LOCK, poll: float = _POLL_SECONDS) -> Iterator[None]:
+    """As :func:`only_writer`, but waits for another writer, with so many seconds between two tries."""
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(only_writer(folder, lock))
+                break
+            except LockedError:
+                time.sleep(poll)
+        yield
 
 
 @contextlib.contextmanager
 def _owned_by_this_thread(path: Path, name: str) -> Iterator[None]:
     with _OWNERS_LOCK:
         if path in _OWNERS:
-            raise StorageError(f"{name}: a run of this process writes here already; choose another folder.")
+            raise LockedError(f"{name}: a run of this process writes here already; choose another folder.")
         _OWNERS[path] = threading.get_ident()
     try:
         yield
@@ -83,9 +111,9 @@ def _owned_by_this_thread(path: Path, name: str) -> Iterator[None]:
             del _OWNERS[path]
 
 
-def _open_locked(folder: Path) -> int:
+def _open_locked(folder: Path, lock: str) -> int:
     while True:
-        descriptor = os.open(folder / LOCK, _FLAGS, 0o666)
+        descriptor = os.open(folder / lock, _FLAGS, 0o666)
         try:
             _lock(descriptor, folder)
             if os.fstat(descriptor).st_nlink:  # else its owner removed the file before we locked it
@@ -107,7 +135,7 @@ def _lock(descriptor: int, folder: Path) -> None:
     except (BlockingIOError, PermissionError) as error:
         os.lseek(descriptor, 0, os.SEEK_SET)
         owner = printable(os.read(descriptor, 32).decode(errors="replace").strip()) or "another"
-        raise StorageError(
+        raise LockedError(
             f"{printable(folder)}: process {owner} writes here now; wait for it or choose another folder."
         ) from error
     except OSError:  # a file system without locks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -9,10 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from vitalrank._util.display import printable
-from vitalrank._util.files import check_output, write_text
+from vitalrank._util.files import atomic_write, check_output, is_stream, write_text
+from vitalrank._util.locks import waiting_writer
 from vitalrank.errors import StorageError
 
-RECORD = ".vitalrank.files.json"  # beside the outputs: the SHA-256 of each as it was written
+RECORD = ".vitalrank.files.json"  # beside the outputs: the SHA-256 of each, two while it is replaced
+_LOCK = ".vitalrank.files.lock"
 
 
 def check_outputs(paths: Iterable[Path], inputs: Iterable[Path] = (), force: bool = False) -> None:
@@ -52,8 +55,15 @@ def check_not_input(path: Path, inputs: Iterable[Path]) -> None:
 
 
 def _is_same(path: Path, source: Path) -> bool:
-    with suppress(OSError):  # one of the two does not exist
-        return path.samefile(source)
+    """Whether a file is the source, in a source that is a folder, or one of those that a pattern stands for."""
+    with suppress(OSError, ValueError):  # one of the two does not exist, or a null character
+        if not path.exists():
+            return False
+        if source.is_dir():
+            return path.resolve().parent == source.resolve() or any(path.samefile(one) for one in source.iterdir())
+        if source.exists() or not glob.has_magic(str(source)):
+            return path.samefile(source)
+        return any(path.samefile(name) for name in glob.glob(str(source), recursive=True))  # noqa: PTH207
     return False
 
 
@@ -70,11 +80,53 @@ def write_recorded(path: Path, text: str, force: bool = False) -> None:
     >>> is_unchanged(table)
     False
     """
-    check_outputs([path], force=force)
-    write_text(path, text)
-    if path.is_file():
-        digests = {**_recorded(path.parent), path.name: _digest(path)}
-        write_text(path.with_name(RECORD), json.dumps(digests, indent=1))
+    if is_stream(path):
+        write_text(path, text)
+        return
+    with waiting_writer(path.parent, _LOCK):
+        check_outputs([path], force=force)
+        with atomic_write(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+            digests = {path.name: _digest(temporary)}
+            _record(path.parent, digests, keep_old=True)
+        _record(path.parent, digests)
+
+
+def move_recorded(paths: Iterable[Path], folder: Path, force: bool = False) -> None:
+    """Move files that were just written into a folder, unless one of them would replace a file of somebody else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder, draft = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
+    >>> for text in ("a", "b"):
+    ...     _ = (draft / "ids.json").write_text(text)
+    ...     move_recorded([draft / "ids.json"], folder)
+    >>> (folder / "ids.json").read_text()
+    'b'
+    """
+    files = list(paths)
+    with waiting_writer(folder, _LOCK):
+        check_outputs([folder / file.name for file in files], force=force)
+        digests = {file.name: _digest(file) for file in files}
+        _record(folder, digests, keep_old=True)
+        for file in files:
+            file.replace(folder / file.name)
+        _record(folder, digests)
+
+
+def _record(folder: Path, digests: Mapping[str, str], keep_old: bool = False) -> None:
+    """Record digests of outputs: beside those of the files that they will replace, or in their place.
+
+    A process that is killed between the two leaves files that are known either way.
+    """
+    known = _recorded(folder)
+    new = {name: [*_listed(known.get(name)), digest] if keep_old else digest for name, digest in digests.items()}
+    write_text(folder / RECORD, json.dumps({**known, **new}, indent=1))
+
+
+def _listed(digests: object) -> list[object]:
+    return digests if isinstance(digests, list) else [digests]
 
 
 def adopt(folder: Path, beginnings: Mapping[str, str]) -> None:
@@ -106,8 +158,8 @@ def adopt(folder: Path, beginnings: Mapping[str, str]) -> None:
 
 def is_unchanged(path: Path) -> bool:
     """Whether a file is as ``write_recorded`` left it."""
-    digest = _recorded(path.parent).get(path.name)
-    return digest is not None and digest == _digest(path)
+    digests = _recorded(path.parent).get(path.name)
+    return digests is not None and _digest(path) in _listed(digests)
 
 
 def _recorded(folder: Path) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from io import BufferedReader
 from pathlib import Path
@@ -25,7 +26,7 @@ def write_ids(path: Path, ids: Ids) -> None:
         flat = pa.array(values, type=kind)
         columns[name] = pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), flat)
     table = pa.table(columns)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    with pa.OSFile(os.fsencode(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
 

@@ -167,7 +167,8 @@ def save_config(ctx: typer.Context, log: Path, values: Mapping[str, Any]) -> Non
         return
     text = to_toml(values)
     is_there = path.is_file() and path.read_bytes() == text.encode()
-    check_outputs([path], inputs=[log], force=is_there or ctx.params["force"])
+    inputs = [one for one in (log, ctx.params.get("test_log")) if one is not None]
+    check_outputs([path], inputs=inputs, force=is_there or ctx.params["force"])
     if not is_there:
         write_text(path, text)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vitalrank._util.display import printable
 from vitalrank.cli import options
 from vitalrank.cli.config import in_force, option_names, typed_and_filed
 from vitalrank.config import TrainConfig
@@ -148,8 +149,8 @@ def _print(results: Results, page: Path, out: Path, json: bool) -> None:
     console.print(table)
     for sentence in notes(results):
         console.print(sentence, style="dim", highlight=False, soft_wrap=True)
-    console.print(f"\n{summary_sentence(results)}", highlight=False)
-    console.print(f"Tables and page: {page}", highlight=False, soft_wrap=True)
+    console.print(f"\n{printable(summary_sentence(results))}", highlight=False, markup=False)
+    typer.echo(f"Tables and page: {printable(page)}")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from vitalrank._util.display import printable
 from vitalrank.cli import Commands, options
 
 app = typer.Typer(help="Known data sets: list, fetch, prepare.", no_args_is_help=True, cls=Commands)
@@ -49,7 +50,7 @@ def get(
     if json:
         print_json({"name": name, "place": place})
     else:
-        typer.echo(place)
+        typer.echo(printable(place))
 
 
 @app.command()
@@ -75,22 +76,25 @@ def prepare(
     ] = None,
     min_item: Annotated[int | None, typer.Option(help="Minimum interactions of an item.")] = None,
     cache: Cache = None,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Turn a raw file into a clean Parquet log and print its statistics."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from vitalrank import datasets
     from vitalrank.cli.choices import print_json
 
     shape = datasets.prepare(
-        source, target, preset=preset, min_user=min_user, min_item=min_item, cache=cache, **options.format_of(ctx)
-    )
+        source, target, preset=preset, min_user=min_user, min_item=min_item, cache=cache, force=force,
+        **options.format_of(ctx),
+    )  # fmt: skip
     if json:
         print_json({"file": str(target), **asdict(shape)})
         return
-    table = Table(title=str(target), box=None, show_header=False, title_justify="left")
+    table = Table(title=escape(printable(target)), box=None, show_header=False, title_justify="left")
     for label, value in shape.rows():
         table.add_row(label, value)
     Console().print(table)

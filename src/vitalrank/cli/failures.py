@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -19,6 +20,7 @@ TRACEBACK = "VITALRANK_TRACEBACK"  # in the environment: show where an unexpecte
 _TERMINATED = 128 + signal.SIGTERM
 # A mistyped command or option. Some versions of typer hold a copy of click, others depend on it.
 _MISTYPED: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_AGAIN_SECONDS = 0.05
 _LESS = "a smaller dim, fewer negatives or candidates, shorter lists"
 
 
@@ -107,9 +109,21 @@ def _terminable() -> Iterator[list[int]]:
     except ValueError:  # outside the main thread, as in a test runner's
         yield received
         return
+    show = sys.unraisablehook
+
+    def ignored(what: sys.UnraisableHookArgs) -> None:
+        if not isinstance(what.exc_value, KeyboardInterrupt):
+            show(what)
+            return
+        # The signal came during a callback of the garbage collector, where Python drops exceptions: once more.
+        again = signal.SIGTERM if received else signal.SIGINT
+        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), again)).start()
+
+    sys.unraisablehook = ignored
     try:
         yield received
     finally:
+        sys.unraisablehook = show
         signal.signal(signal.SIGTERM, before)
 
 

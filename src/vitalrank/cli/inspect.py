@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vitalrank._util.display import printable
 from vitalrank.cli import options
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def inspect(
     from vitalrank.cli.choices import print_json
 
     if page is not None:
-        vr.report.check_page(page, force=force)
+        vr.report.check_page(page, [run], force)
     model = vr.load(run)
     parts = [part for name, part in model.held_out.items() if name == "valid"]
     found = inspect_model(model, n, exclude=parts, sample=sample, seed=seed, threads=threads)
@@ -51,7 +52,7 @@ def inspect(
         return
     _print(model, found, model.history)
     if page is not None:
-        typer.echo(f"\nThe page: {page}")
+        typer.echo(f"\nThe page: {printable(page)}")
 
 
 def _metadata(history: History) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from vitalrank._util.display import printable
 from vitalrank.cli import options
 
 
@@ -59,7 +60,7 @@ def mine(
     if json:
         print_json({"file": str(out), **asdict(summary)})
         return
-    typer.echo(f"{summary.negatives:,} negatives for {summary.pairs:,} pairs in {out}")
+    typer.echo(f"{summary.negatives:,} negatives for {summary.pairs:,} pairs in {printable(out)}")
     if summary.short:
         typer.echo(f"{summary.short:,} queries have fewer than {k}; raise range_max, or loosen limits and margins.")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vitalrank._util.display import printable
 from vitalrank.cli import options
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def paper(
     if json:
         print_json({"out": str(out), "files": [path.name for path in files], "finished": is_finished})
     else:
-        typer.echo(f"{len(files)} files in {out}; start with {out / 'index.md'}.")
+        typer.echo(printable(f"{len(files)} files in {out}; start with {out / 'index.md'}."))
     if not is_finished:
         typer.echo("Not finished: time ran out or a run failed. The same command again resumes.", err=True)
 

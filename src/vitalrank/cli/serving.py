@@ -65,8 +65,10 @@ def recommend(
     table, filters = _filters(model, names, items, exclude_items, within, seen)
     held_out = list(model.held_out.values())
     if out is not None:
+        from vitalrank._util.outputs import check_not_input
         from vitalrank.serving.streaming import recommend_all
 
+        check_not_input(out, [run])
         if filters:
             raise vr.SettingError("--all takes no filters; filter the file, or ask for users by --user.")
         rows = recommend_all(model, out, n, exclude=held_out, shard=shard, device=device, force=force)
@@ -152,11 +154,12 @@ def export(
     run: options.Run,
     out: Annotated[Path, typer.Option(help="Folder; made if missing.")],
     format: Annotated[str, typer.Option(help="numpy, parquet, safetensors, faiss or hnswlib.")] = "numpy",
+    force: options.Force = False,
 ) -> None:
     """Write user and item vectors for an inner-product index, or for other languages."""
     import vitalrank as vr
 
-    vr.load(run).export(out, format)
+    vr.load(run).export(out, format, force)
     print(f"Vectors in {printable(out)}.")
 
 

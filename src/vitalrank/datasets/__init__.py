@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from vitalrank._util.display import quoted
-from vitalrank._util.files import atomic_write
+from vitalrank._util.files import check_output
+from vitalrank._util.outputs import check_not_input
+from vitalrank._util.parquet import is_marked_parquet, parquet_writer
 from vitalrank.datasets.archives import unpack
 from vitalrank.datasets.downloads import Progress, cache_folder, download
 from vitalrank.datasets.known import DATASETS, Dataset
 from vitalrank.datasets.synthesis import synthetic
-from vitalrank.errors import DataError, SettingError, StorageError
+from vitalrank.errors import DataError, SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.stats import Statistics
 from vitalrank.readers import read
-from vitalrank.readers.sources import PARQUET, magic
 
 __all__ = ["Dataset", "catalogue", "get", "load", "prepare", "synthetic", "write_log"]
 
@@ -115,6 +115,7 @@ def prepare(
     min_user: int | None = None,
     min_item: int | None = None,
     cache: str | PathLike[str] | None = None,
+    force: bool = False,
     **options: Any,
 ) -> Statistics:
     """Turn a raw file into a clean Parquet log: distinct pairs, sorted by user and time.
@@ -124,7 +125,7 @@ def prepare(
     source
         A path, or a name from `catalogue`.
     target
-        The Parquet file to write; it appears only when complete. One that is there is replaced, any other file is not.
+        The Parquet file to write; it appears only when complete. One of an earlier preparation is replaced.
     preset
         A name from `catalogue` whose reading and filter apply to a file of one's own: ``"yelp"`` for the review file
         that Yelp gives out, with the 10-core of the VINS paper.
@@ -133,6 +134,8 @@ def prepare(
         plain file is none.
     cache
         The folder for downloads.
+    force
+        Replace a file that vitalrank did not write; one that is read is never replaced.
     **options
         As for `vitalrank.read`.
 
@@ -151,25 +154,14 @@ def prepare(
     """
     dataset = _named(source) if preset is None else _known(preset)
     usual = (0, 0) if dataset is None else dataset.core
-    _check_place(source, Path(target))
+    check_not_input(Path(target), [Path(source)])
+    check_output(Path(target), lambda head: is_marked_parquet(Path(target)), force)
     core = {"user": usual[0] if min_user is None else min_user, "item": usual[1] if min_item is None else min_item}
     log = load(source, cache, **(options if dataset is None else dataset.options | options))
     if any(core.values()):
         log = log.k_core(**core)
     write_log(log, target)
     return log.statistics
-
-
-def _check_place(source: str | PathLike[str], target: Path) -> None:
-    """Refuse to replace anything but a Parquet file, which an earlier preparation may have left."""
-    if not target.exists():
-        return
-    if target.is_dir():
-        raise StorageError(f"{target}: is a folder; give the name of a file in it.")
-    if Path(source).exists() and target.samefile(source):
-        raise StorageError(f"{target}: is the source itself; give another target.")
-    if magic(target) not in (PARQUET, b""):
-        raise StorageError(f"{target}: is there already and no Parquet file; give another target or remove it.")
 
 
 def write_log(log: Interactions, target: str | PathLike[str]) -> Path:
@@ -180,8 +172,9 @@ def write_log(log: Interactions, target: str | PathLike[str]) -> Path:
         columns["time"] = pa.array(log.times)
     if log.weights is not None:
         columns["weight"] = pa.array(log.weights)
-    with atomic_write(path) as temporary:
-        pq.write_table(pa.table(columns), temporary, compression="zstd")
+    table = pa.table(columns)
+    with parquet_writer(path, table.schema, compression="zstd") as writer:
+        writer.write_table(table.cast(writer.schema))
     return path
 
 

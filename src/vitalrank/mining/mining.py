@@ -11,8 +11,9 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank._util.files import atomic_write
-from vitalrank._util.outputs import check_outputs
+from vitalrank._util.files import check_output
+from vitalrank._util.outputs import check_not_input
+from vitalrank._util.parquet import is_marked_parquet, parquet_writer
 from vitalrank._util.threads import limited
 from vitalrank.errors import DataError, SettingError
 from vitalrank.interactions import Interactions
@@ -135,20 +136,20 @@ def mine_to(
 ) -> MiningSummary:
     """As :func:`mine`, written to a Parquet file as it goes: one row for each query, positive and negative.
 
-    Columns are ``query``, ``positive``, ``negative``, ``score`` and ``positive_score``. A file that exists is replaced
-    with ``force`` alone.
+    Columns are ``query``, ``positive``, ``negative``, ``score`` and ``positive_score``. A file that
+    vitalrank did not write is replaced with ``force`` alone.
     """
     import pyarrow as pa
-    import pyarrow.parquet
 
     target = Path(path)
     sources = [Path(one) for one in (queries, items, positives) if isinstance(one, (str, os.PathLike))]
-    check_outputs([target], inputs=sources, force=force)
+    check_not_input(target, sources)
+    check_output(target, lambda head: is_marked_parquet(target), force)
     blocks = _blocks(queries, items, positives, MiningRule(k=k, **options), sampler, seed, threads)
     summary = MiningSummary(0, 0, 0)
     numbers, scores = dict.fromkeys(("query", "positive", "negative"), pa.int64()), ("score", "positive_score")
     schema = pa.schema({**numbers, **dict.fromkeys(scores, pa.float32())})
-    with atomic_write(target) as temporary, pyarrow.parquet.ParquetWriter(temporary, schema) as writer:
+    with parquet_writer(target, schema) as writer:
         for block in blocks:
             row, column = np.nonzero(block.negatives >= 0)
             columns = (
@@ -157,7 +158,7 @@ def mine_to(
                 block.negatives[row, column],
                 block.scores[row, column],
             )
-            writer.write_table(pa.table([*columns, block.positive_scores[row]], schema=schema))
+            writer.write_table(pa.table([*columns, block.positive_scores[row]], schema=writer.schema))
             summary += block.summary
     return summary
 

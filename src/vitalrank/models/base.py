@@ -128,9 +128,9 @@ class Recommender(Scorer):
         """Nothing comes from single items unless a subclass says so."""
         return np.zeros(len(items))
 
-    def export(self, path: str | os.PathLike[str], format: str = "numpy") -> None:
+    def export(self, path: str | os.PathLike[str], format: str = "numpy", force: bool = False) -> None:
         """Write the vectors for an inner-product index: see :func:`vitalrank.serving.exporting.export`."""
-        serving.export(self, path, format)
+        serving.export(self, path, format, force)
 
     def score(self, held_out: Interactions, metric: str = "ndcg@10") -> float:
         """One number for a search over settings: see :func:`vitalrank.evaluate`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,14 +13,13 @@ from typing import Any
 
 from optuna.trial import FrozenTrial
 
-from vitalrank._util.locks import only_writer
+from vitalrank._util.locks import waiting_writer
 from vitalrank.checkpoint import is_saved
 from vitalrank.comparing import Method, Outcome
 from vitalrank.comparing.planning import slug
 from vitalrank.comparing.runner import Runner
 from vitalrank.comparing.store import ComparisonFolder
 from vitalrank.config import TrainConfig
-from vitalrank.errors import StorageError
 from vitalrank.interactions import Interactions
 from vitalrank.models import load
 from vitalrank.selection.candidates import Candidate
@@ -117,18 +115,5 @@ def alone(out: Path | None) -> Iterator[None]:
     if out is None:
         yield
         return
-    folder = out / "finals"
-    while True:
-        lock = only_writer(folder)
-        try:
-            lock.__enter__()
-        except StorageError:
-            if not folder.is_dir():
-                raise
-            time.sleep(_POLL_SECONDS)
-            continue
-        break
-    try:
+    with waiting_writer(out / "finals", poll=_POLL_SECONDS):
         yield
-    finally:
-        lock.__exit__(None, None, None)

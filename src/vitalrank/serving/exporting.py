@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from vitalrank._util.checks import check_choice
+from vitalrank._util.display import printable
+from vitalrank._util.outputs import move_recorded
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.ranking.scorers import DotScorer, Scorer
 
@@ -34,7 +36,7 @@ the server (`vitalrank serve`, `POST /fold-in`).
 """
 
 
-def export(model: Scorer, path: str | os.PathLike[str], format: str = "numpy") -> None:
+def export(model: Scorer, path: str | os.PathLike[str], format: str = "numpy", force: bool = False) -> None:
     """Write item and user vectors so that any inner-product search gives the model's own ranking.
 
     A bias is part of the vectors (one more column, 1 in every user's), so nothing has to be added afterwards.
@@ -51,6 +53,8 @@ def export(model: Scorer, path: str | os.PathLike[str], format: str = "numpy") -
         ``"safetensors"``: ``vectors.safetensors`` with ``items`` and ``users``, ``ids.json`` with their ids, and a
         ``README.md`` that tells other languages how to read and use them.
         Positions in an index are rows of ``item_ids.npy``.
+    force
+        Replace files of these names that vitalrank did not write.
 
     Examples
     --------
@@ -73,10 +77,13 @@ def export(model: Scorer, path: str | os.PathLike[str], format: str = "numpy") -
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".draft-", dir=folder) as draft:
             EXPORTERS[format](Path(draft), model.train.item_ids, model.item_table, model.train.user_ids, users)
-            for file in Path(draft).iterdir():  # only whole files get their names
-                file.replace(folder / file.name)
+            move_recorded(sorted(Path(draft).iterdir()), folder, force)  # only whole files get their names
+    except StorageError:
+        raise
     except (OSError, RuntimeError) as error:
-        raise StorageError(f"{folder}: cannot be written ({error}); free space or choose another folder.") from error
+        raise StorageError(
+            f"{printable(folder)}: cannot be written ({error}); free space or choose another folder."
+        ) from error
 
 
 def _to_numpy(folder: Path, item_ids: Array, items: Array, user_ids: Array, users: Array) -> None:
@@ -89,7 +96,8 @@ def _to_numpy(folder: Path, item_ids: Array, items: Array, user_ids: Array, user
 def _to_parquet(folder: Path, item_ids: Array, items: Array, user_ids: Array, users: Array) -> None:
     for name, ids, vectors in (("items", item_ids, items), ("users", user_ids, users)):
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-        pq.write_table(pa.table({"id": pa.array(ids), "vector": column}), folder / f"{name}.parquet")
+        with (folder / f"{name}.parquet").open("wb") as file:  # Arrow itself opens only names in UTF-8
+            pq.write_table(pa.table({"id": pa.array(ids), "vector": column}), file)
 
 
 def _to_safetensors(folder: Path, item_ids: Array, items: Array, user_ids: Array, users: Array) -> None:

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from vitalrank._util.display import quoted
-from vitalrank._util.files import atomic_write, check_output
+from vitalrank._util.files import check_output
+from vitalrank._util.parquet import is_marked_parquet, parquet_writer
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, logs_of
 from vitalrank.ranking.scorers import Scorer
 from vitalrank.ranking.top_n import top_blocks
 
 _SHARD = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
-_MARK = b"vitalrank.recommendations"  # in the schema of files that may be replaced
 
 
 def recommend_all(
@@ -45,7 +44,7 @@ def recommend_all(
 
     Examples
     --------
-    >>> import tempfile, vitalrank as vr
+    >>> import tempfile, pyarrow.parquet as pq, vitalrank as vr
     >>> log = vr.Interactions.from_arrays(["a", "a", "b"], ["x", "y", "x"])
     >>> file = tempfile.mkdtemp() + "/recs.parquet"
     >>> recommend_all(vr.MostPopular().fit(log), file), pq.read_table(file).to_pylist()
@@ -53,13 +52,13 @@ def recommend_all(
     """
     target, log = Path(path), model.train
     first, last = shard_of(log.n_users, shard)
-    check_output(target, lambda head: _is_ours(target), force)
+    check_output(target, lambda head: is_marked_parquet(target), force)
     users = np.arange(first, last)
     n = min(n, log.n_items)
     kinds = {"user": pa.array(log.user_ids[:1]).type, "rank": pa.int32(), "item": pa.array(log.item_ids[:1]).type}
-    schema = pa.schema({**kinds, "score": pa.float32()}, metadata={_MARK: b"1"})
+    schema = pa.schema({**kinds, "score": pa.float32()})
     total = 0
-    with atomic_write(target) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    with parquet_writer(target, schema, compression="zstd") as writer:
         for rows, items, scores in top_blocks(model, users, n, exclude=logs_of(exclude), device=device):
             whose, ranks = np.nonzero(items >= 0)
             columns = [
@@ -69,7 +68,7 @@ def recommend_all(
                 scores[whose, ranks],
             ]
             arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-            writer.write_table(pa.table(arrays, schema))
+            writer.write_table(pa.table(arrays, writer.schema))
             total += len(whose)
     return total
 
@@ -89,10 +88,3 @@ def shard_of(count: int, shard: str | None) -> tuple[int, int]:
         raise SettingError(f"shard {quoted(shard)} is not I/N with I from 1 to N, such as 1/8.")
     part, parts = int(found[1]), int(found[2])
     return count * (part - 1) // parts, count * part // parts
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        return _MARK in (pq.read_schema(path).metadata or {})
-    except (OSError, pa.ArrowException):
-        return False

@@ -177,6 +177,7 @@ def make_app(reloader: Reloader, settings: ServerSettings) -> Any:
             task.cancel()
 
     inner = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _no_path, 405: _no_method})
+    inner.router.redirect_slashes = False  # a path that is almost one is none: 404 and a sentence
     return Guard(inner, settings, metrics, frozenset(route.path for route in routes))
 
 
