@@ -2,6 +2,7 @@
 
     python benchmarks/modern.py --data FOLDER [--grid published|sasrec|lightgcn] [--logs ml-1m] [--device cuda]
                                 [--seeds 3] [--most 4] [--quick] [--out benchmarks/modern.jsonl]
+                                [--methods uni-256] [--threads 2] [--runs benchmarks/runs]
 
 ``published``: SASRec with the settings of gSASRec's authors, with 1 and with 256 uniform negatives. ``sasrec`` and
 ``lightgcn``: one model, and the same number of settings tried for every sampler; on seed 0 they are compared on
@@ -10,14 +11,17 @@ validation, and the best one of a sampler is run with the other seeds.
 Protocol: 5-core. SASRec: the last item of each user is the test, the one before it validation; a list is made from all
 items before the test. LightGCN: the last 20 % are the test, the last 10 % of the rest validation. The whole catalogue
 is ranked, items of the history are left out, the best epoch is that of validation, and the test is read once. One line
-of JSON per run is appended, so that a stopped search goes on where it was; ``--most`` ends after so many runs.
+of JSON per run is appended, so that a stopped search goes on where it was; ``--most`` ends after so many runs. A run
+that is stopped goes on from its last epoch, in a folder of ``--runs`` that is removed when the run is complete; its
+validation figures so far are printed epoch by epoch.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
-import time
+import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -81,14 +85,23 @@ def model_of(run: Run, quick: bool) -> Any:
     return vr.LightGCN(dim=16 if quick else 64, layers=3)
 
 
-def measured(run: Run, folder: Path, device: str, epochs: int, quick: bool) -> dict[str, Any]:
+def said(record: Any, model: Any) -> None:
+    """A line for an epoch."""
+    print(f"  epoch {record['epoch']}: valid ndcg@10 {record['ndcg@10']:.4f}, {record['seconds']:.1f} s", flush=True)
+
+
+def measured(run: Run, given: argparse.Namespace, epochs: int) -> dict[str, Any]:
     """Train, pick the epoch by validation, read the test once."""
-    train, valid, test, before = parts(folder, run["log"], run["model"], quick)
+    quick = given.quick
+    train, valid, test, before = parts(given.data, run["log"], run["model"], quick)
     sampler = SAMPLERS[run["sampler"]].load()(**run["sampling"])
-    began = time.perf_counter()
-    options = {**run["training"], "seed": run["seed"], "device": device, "epochs": epochs}
-    model = model_of(run, quick).fit(train, sampler, valid=valid, patience=20, progress=False, **options)
-    seconds = time.perf_counter() - began
+    options = {**run["training"], "seed": run["seed"], "device": given.device, "threads": given.threads}
+    stopped = folder_of(run, given.runs)
+    stopped.parent.mkdir(parents=True, exist_ok=True)
+    model = model_of(run, quick).fit(
+        train, sampler, valid=valid, patience=20, progress=False, epochs=epochs, callbacks=[said],
+        checkpoint=stopped, resume=(stopped / "model.json").exists(), checkpoint_epochs=1, **options,
+    )  # fmt: skip
     best = max(record["ndcg@10"] for record in model.history)
     if run["model"] == "sasrec":
         model.train = before  # lists are made from what was held out for validation too
@@ -103,7 +116,7 @@ def measured(run: Run, folder: Path, device: str, epochs: int, quick: bool) -> d
         "epochs": len(model.history),
         "best_epoch": model.history.best_epoch,
         "epoch_seconds": pace[len(pace) // 2],
-        "seconds": seconds,
+        "seconds": sum(record["seconds"] for record in model.history),
     }
 
 
@@ -124,14 +137,22 @@ def key(run: Run) -> str:
     return json.dumps(run, sort_keys=True)
 
 
+def folder_of(run: Run, runs: Path) -> Path:
+    """Where a run is kept until it is complete."""
+    return runs / hashlib.sha256(key(run).encode()).hexdigest()[:16]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the logs")
     parser.add_argument("--grid", choices=("published", "sasrec", "lightgcn"), default="published")
+    parser.add_argument("--methods", help="of the grid, separated by commas; default: all")
     parser.add_argument("--logs", default="ml-1m", help="names, separated by commas")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=300)
+    parser.add_argument("--threads", type=int, help="default: all cores")
+    parser.add_argument("--runs", type=Path, default=HERE / "runs", help="folder of runs that are not complete")
     parser.add_argument("--most", type=int, default=10**9, help="end after so many runs")
     parser.add_argument("--quick", action="store_true", help="a small made-up log and model, two epochs")
     parser.add_argument("--out", type=Path, default=HERE / "modern.jsonl")
@@ -143,15 +164,16 @@ def main() -> None:
     logs = ["quick"] if given.quick else given.logs.split(",")
     left = given.most
     for run in planned(given.grid, logs, given.seeds, done):
-        if key(run) in done:
+        if key(run) in done or (given.methods and run["method"] not in given.methods.split(",")):
             continue
         if left == 0:
             return
         left -= 1
-        result = measured(run, given.data, given.device, epochs, given.quick)
+        result = measured(run, given, epochs)
         done[key(run)] = result
         with given.out.open("a") as file:
             file.write(json.dumps({"run": run, "result": result, **where}) + "\n")
+        shutil.rmtree(folder_of(run, given.runs))
         print(
             f"{run['log']} {run['model']} {run['method']} lr {run['training']['lr']:g} seed {run['seed']}: "
             f"ndcg@10 {result['ndcg@10']:.4f} at epoch {result['best_epoch']}, {result['epoch_seconds']:.2f} s each",

@@ -25,6 +25,10 @@ CASES = {
     "gbce": {"loss": "gbce", "calibration": 0.6},
     "gbce-sharp": {"loss": "gbce", "temperature": 0.25},
     "softmax": {"loss": "softmax", "temperature": 0.2},
+    "bsl": {"loss": "bsl", "temperature": 0.5, "bilateral": 1.5},
+    "bsl-logq": {"loss": "bsl", "correct": "logq"},
+    "psl": {"loss": "psl", "temperature": 0.3},
+    "psl-logq": {"loss": "psl", "correct": "logq", "temperature": 2.0},
     "softmax-logq": {"loss": "softmax", "correct": "logq", "temperature": 0.5},
 }
 DEVICE = "cuda" if "VITALRANK_TEST_GPU" in os.environ else "cpu"  # else interpreted
@@ -59,10 +63,13 @@ def expected(tables, mixed, config):
     own, others = items[what], items[draw.ids]  # (B, d), (B, k, d)
     if mixed:
         others = draw.mix[:, :, None] * own[:, None] + (1 - draw.mix[:, :, None]) * others
-    pos = (users[who] * own).sum(1) / config.temperature
-    neg = (users[who][:, None] * others).sum(2) / config.temperature
+    scale = 1.0 if config.loss == "psl" else config.temperature
+    pos = (users[who] * own).sum(1) / scale
+    neg = (users[who][:, None] * others).sum(2) / scale
     weights = draw.weights / draw.log_q.exp() / K if config.correct == "logq" else draw.weights
     more = {"positive_weight": losses.gbce_weight(config.calibration, K, LOG.n_items)} if config.loss == "gbce" else {}
+    more |= {"bilateral": config.bilateral} if config.loss == "bsl" else {}
+    more |= {"temperature": config.temperature} if config.loss == "psl" else {}
     (losses.LOSSES[config.loss].function(pos, neg, weights, **more) * len(LOG)).backward()
     return {"users": (users - LR * users.grad).detach().numpy(), "items": (items - LR * items.grad).detach().numpy()}
 
@@ -142,6 +149,8 @@ def test_mixgcf_trains_a_model():
         ({"correct": "logq"}, vr.Uniform(), "which is for the loss 'softmax'"),
         ({"correct": "often"}, vr.Uniform(), "correct"),
         ({"calibration": 1.5}, vr.Uniform(), "calibration"),
+        ({"bilateral": 0.0, "loss": "bsl"}, vr.Uniform(), "bilateral"),
+        ({"bilateral": 2.0}, vr.Uniform(), "which is for the loss 'bsl'"),
         ({"correct": "logq", "loss": "softmax"}, vr.DNS(), "have no log_q"),
         ({"correct": "logq", "loss": "softmax"}, vr.SA(candidates=4), "weighs its candidates itself"),
         ({"temperature": 0.5}, vr.PRIS(candidates=3, clusters=2), "gradient flows"),

@@ -25,6 +25,7 @@ from vitalrank.schedules import SCHEDULES
 OPTIMIZER_NAMES = tuple(OPTIMIZERS)
 CORRECTIONS = ("none", "logq")
 PRECISIONS = ("float32", "bfloat16")
+_SOFTMAX_LOSSES = ("softmax", "bsl", "psl")
 CHECKPOINT_SECONDS = 30.0  # between two checkpoints
 # Settings that a resumed run may change: they do not affect the bits of an epoch.
 _NOT_IN_IDENTITY = ("epochs", "patience", "threads")
@@ -42,7 +43,8 @@ class TrainConfig:
     lr, reg
         Learning rate; L2 weight, per occurrence of a row in a batch.
     loss, margin
-        ``"bpr"``, ``"hinge"``, ``"cross_entropy"``, ``"gbce"`` or ``"softmax"``; the margin is the hinge's.
+        ``"bpr"``, ``"hinge"``, ``"cross_entropy"``, ``"gbce"``, ``"softmax"``, ``"bsl"`` or ``"psl"``; the margin is
+        the hinge's.
     optimizer
         ``"adam"``, ``"adagrad"`` or ``"sgd"``. Gradients of a batch are summed per row; only rows
         that a batch touches are updated.
@@ -64,21 +66,23 @@ class TrainConfig:
         ``"float32"``, or ``"bfloat16"``: layers of a torch model multiply in it; the values stay float32.
 
     temperature
-        The loss reads every score divided by it.
+        The loss reads every score divided by it; the loss ``"psl"`` has it as the root of each negative's term.
     correct
-        ``"logq"`` multiplies the softmax loss's weights by ``1 / (k q_j)``, q the sampler's proposal: the sum over k
-        negatives then estimates that over all items. ``"none"`` does not.
+        ``"logq"`` multiplies the weights of the losses that share a softmax by ``1 / (k q_j)``, q the sampler's
+        proposal: the sum over k negatives then estimates that over all items. ``"none"`` does not.
     calibration
         ``t`` of the loss ``"gbce"``: from 0, which is the cross entropy, to 1.
+    bilateral
+        Weight of the negatives' side in the loss ``"bsl"``.
 
     Examples
     --------
     >>> TrainConfig(lr=0.01).optimizer
     'adam'
-    >>> TrainConfig(loss="huber")
+    >>> TrainConfig(loss="huber")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy, gbce, softmax.
+    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy, gbce, ...
     """
 
     epochs: int = 100
@@ -100,6 +104,7 @@ class TrainConfig:
     temperature: float = 1.0
     correct: str = "none"
     calibration: float = 0.75
+    bilateral: float = 1.0
 
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
@@ -118,8 +123,13 @@ class TrainConfig:
         check_number("reg", self.reg, least=0)
         check_positive("temperature", self.temperature)
         check_choice("correct", self.correct, CORRECTIONS)
-        if self.correct != "none" and self.loss != "softmax":
-            raise SettingError(f"correct is {self.correct!r}, which is for the loss 'softmax', not {self.loss!r}.")
+        if self.correct != "none" and self.loss not in _SOFTMAX_LOSSES:
+            raise SettingError(
+                f"correct is {self.correct!r}, which is for the loss 'softmax' ('bsl', 'psl'), not {self.loss!r}."
+            )
+        check_positive("bilateral", self.bilateral)
+        if self.bilateral != 1.0 and self.loss != "bsl":
+            raise SettingError(f"bilateral is {self.bilateral!r}, which is for the loss 'bsl', not {self.loss!r}.")
         if not (is_number(self.calibration) and 0.0 <= self.calibration <= 1.0):
             raise SettingError(f"calibration is {self.calibration!r}; it must be from 0 (cross entropy) to 1.")
         self.parsed_metric()

@@ -139,6 +139,58 @@ def gbce_weight(calibration: float, k: int, n_items: int) -> float:
     return 1.0 - calibration * (1.0 - min(k / max(n_items - 1, 1), 1.0))
 
 
+def bsl(pos: Any, neg: Any, weights: Any = None, bilateral: float = 1.0, *, sample_weight: Any = None) -> Any:
+    """Bilateral softmax loss: mean over positives of ``-s_i + b ln sum_j w_j e^s_j``.
+
+    Unlike :func:`softmax` the positive is not in the sum, and the side of the negatives weighs b: over scores divided
+    by a temperature t (training does so with ``temperature=``) it is the ratio of the temperatures of both sides in the
+    paper's loss, for one positive a term. ``b = 1`` is the softmax loss without the positive in its denominator; above
+    1 hard negatives count more against noisy positives. The loss may be negative. A positive whose negatives
+    all weigh 0 adds nothing. Made for cosine scores, such as ``MF(normalize=True)``.
+
+    Parameters are those of :func:`bpr`, and ``bilateral``, which is b.
+
+    References
+    ----------
+    Wu, Chen, Wu, Shi, Zhang and Wang, "BSL: understanding and improving softmax loss for recommendation", ICDE 2024.
+
+    Examples
+    --------
+    >>> float(bsl(np.zeros(1), np.zeros((1, 3)), bilateral=2.0)).__round__(4)
+    2.1972
+    """
+    positives = _column(pos, neg, weights)
+    logits = neg if weights is None else neg + _log(weights)  # (B, k)
+    return _mean_of_rows(_log_sum(logits, bilateral, positives[:, 0]), sample_weight)
+
+
+def psl(pos: Any, neg: Any, weights: Any = None, temperature: float = 1.0, *, sample_weight: Any = None) -> Any:
+    """Pairwise softmax loss: mean over positives of ``ln(1 + sum_j w_j (1 + tanh(d_j / 2))^(1 / t))``.
+
+    ``d_j = s_j - s_i``, t is the temperature. :func:`softmax` of scores divided by t has ``e^(d_j / t)`` there; this
+    grows slower where a negative outscores its positive, so a false negative pulls less. The 1 is the positive's own
+    term. Made for cosine scores, of which it reads halves as the paper does, such as ``MF(normalize=True)``; t is not
+    applied to the scores.
+
+    Parameters are those of :func:`bpr`, and ``temperature``, which is t.
+
+    References
+    ----------
+    Yang, Chen, Xin, Zhou, Hu, Feng, Chen and Wang, "PSL: rethinking and improving softmax loss from pairwise
+    perspective for recommendation", NeurIPS 2024; here with its tanh.
+
+    Examples
+    --------
+    >>> float(psl(np.zeros(1), np.zeros((1, 3)), temperature=0.1)).__round__(4)
+    1.3863
+    """
+    gaps = neg - _column(pos, neg, weights)  # (B, k)
+    logits = (math.log(2.0) - _softplus(-gaps)) / temperature  # 1 + tanh(d / 2) = 2 sigma(d)
+    if weights is not None:
+        logits = logits + _log(weights)
+    return _mean_of_rows(_log_one_more(logits), sample_weight)
+
+
 class Loss(NamedTuple):
     """A loss: the function, the number the kernels know it by, its value at equal scores, and what else tells it apart.
 
@@ -153,6 +205,8 @@ class Loss(NamedTuple):
     shares_softmax: bool = False  # the negatives of a positive stand in one softmax, not each in a term
 
     is_calibrated: bool = False  # the weight of a positive's own term follows from the number of negatives
+    has_temperature: bool = False  # it applies the temperature itself, not to the scores that it reads
+    is_bilateral: bool = False  # the positive is not in the softmax, so that the loss may be negative
 
     @property
     def is_pairwise(self) -> bool:
@@ -179,6 +233,8 @@ LOSSES = {
     "cross_entropy": Loss(cross_entropy, 2, math.log(2.0), is_pointwise=True),
     "gbce": Loss(gbce, 2, math.log(2.0), is_pointwise=True, is_calibrated=True),  # the kernels' cross entropy
     "softmax": Loss(softmax, 3, math.log(2.0), shares_softmax=True),
+    "bsl": Loss(bsl, 4, 1.0, shares_softmax=True, is_bilateral=True),
+    "psl": Loss(psl, 5, math.log(2.0), shares_softmax=True, has_temperature=True),
 }
 
 
@@ -245,3 +301,18 @@ def _log_one_more(logits: Any) -> Any:
     top = logits.max(-1, initial=0.0)
     with np.errstate(under="ignore"):
         return top + np.log(np.exp(-top) + np.exp(logits - top[:, None]).sum(-1))
+
+
+def _log_sum(logits: Any, factor: float, positives: Any) -> Any:
+    """``factor ln sum_j e^x_j`` less the positive's score, of each row; 0 where all logits are -inf."""  # (B,)
+    if is_tensor(logits):
+        from torch import finfo
+
+        some = (logits > -math.inf).any(-1)
+        sums = logits.clamp(min=finfo(logits.dtype).min).logsumexp(-1)
+        return (factor * sums - positives).where(some, positives * 0)
+    top = logits.max(-1, initial=-math.inf)
+    some = top > -math.inf
+    with np.errstate(under="ignore", invalid="ignore", divide="ignore"):
+        sums = top + np.log(np.exp(logits - np.where(some, top, 0.0)[:, None]).sum(-1))
+        return np.where(some, factor * sums - positives, 0.0)

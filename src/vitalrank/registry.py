@@ -52,10 +52,10 @@ class Registry(Mapping[str, Entry]):
     --------
     >>> list(OPTIMIZERS)
     ['adam', 'adagrad', 'sgd']
-    >>> LOSSES.find("huber")
+    >>> LOSSES.find("huber")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy, gbce, softmax.
+    vitalrank.errors.SettingError: unknown loss 'huber'; choose one of bpr, hinge, cross_entropy, gbce, ...
     """
 
     def __init__(self, kind: str, entries: Mapping[str, Entry]) -> None:
@@ -128,6 +128,8 @@ LOSSES = Registry(
         "cross_entropy": Entry("losses:cross_entropy"),
         "gbce": Entry("losses:gbce"),
         "softmax": Entry("losses:softmax"),
+        "bsl": Entry("losses:bsl"),
+        "psl": Entry("losses:psl"),
     },
 )
 OPTIMIZERS = Registry(

@@ -201,6 +201,7 @@ Correct = Annotated[
     ),
 ]
 Calibration = Annotated[float, _training(help="Of the loss gbce, from 0 (cross_entropy) to 1.")]
+Bilateral = Annotated[float, _training(help="Of the loss bsl: weight of the negatives' side.")]
 Json = Annotated[bool, output("--json", help="Print one JSON object.")]
 Config = Annotated[
     Path | None,
@@ -248,6 +249,7 @@ TRAINING = {
     "temperature": (Temperature, TrainConfig.temperature),
     "correct": (Correct, TrainConfig.correct),
     "calibration": (Calibration, TrainConfig.calibration),
+    "bilateral": (Bilateral, TrainConfig.bilateral),
 }
 FILES = {"config": (Config, None), "save_config": (SaveConfig, None), "force": (Force, False), "json": (Json, False)}
 

@@ -39,3 +39,8 @@ def corrected(draw: Any, config: TrainConfig, xp: Any) -> Any:
 def positive_weight(config: TrainConfig, k: int, n_items: int) -> float:
     """The weight of a positive's own term in the loss, with k negatives of so many items."""
     return gbce_weight(config.calibration, k, n_items) if find_loss(config.loss).is_calibrated else 1.0
+
+
+def score_scale(config: TrainConfig) -> float:
+    """What the loss multiplies every score by."""
+    return 1.0 if find_loss(config.loss).has_temperature else 1.0 / config.temperature

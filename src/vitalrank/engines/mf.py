@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from vitalrank._util.memory import large_zeros
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Engine
-from vitalrank.engines.correcting import check_loss, positive_weight
+from vitalrank.engines.correcting import check_loss, positive_weight, score_scale
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.initial import fill_normal
 from vitalrank.kernels.cpu.training.step import Tables
 from vitalrank.kernels.optimizers import OPTIMIZERS
-from vitalrank.kernels.step_config import SoftmaxStepConfig, StepConfig
+from vitalrank.kernels.step_config import STEP_CONFIGS, StepConfig
 from vitalrank.losses import find_loss
 from vitalrank.samplers.adapter import as_bound
 
@@ -92,10 +92,10 @@ def step_config_of(config: TrainConfig, sampler: Any, bias: bool) -> StepConfig:
     """What a training step is compiled for: loss, optimizer, regularization, and whether weights carry a gradient."""
     optimizer = OPTIMIZERS[config.optimizer]
     loss = find_loss(config.loss)
-    kind = SoftmaxStepConfig if loss.shares_softmax else StepConfig
+    kind = STEP_CONFIGS.get(loss.code, StepConfig)
     return kind(
         loss.code, float(config.margin), sampler.differentiable_weights, optimizer, int(bias), float(config.reg),
-        1.0 / config.temperature,
+        scale=score_scale(config), power=1.0 / config.temperature if loss.has_temperature else config.bilateral,
     )  # fmt: skip
 
 

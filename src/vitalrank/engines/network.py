@@ -98,7 +98,11 @@ class Network(nn.Module, ABC):
         Where the log has weights, ``sample_weight`` (B,) as well.
         """
         loss = find_loss(config.loss)
-        return partial(loss.function, margin=config.margin) if loss.has_margin else loss.function
+        if loss.has_margin:
+            return partial(loss.function, margin=config.margin)
+        if loss.has_temperature:
+            return partial(loss.function, temperature=config.temperature)
+        return partial(loss.function, bilateral=config.bilateral) if loss.is_bilateral else loss.function
 
     def auxiliary_loss(self) -> Tensor | None:
         """One more term of the loss, summed over the batch, from what the last batch left behind."""

@@ -15,7 +15,7 @@ from vitalrank._util.devices import enough_memory
 from vitalrank._util.threads import check_not_forked
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Engine, Totals
-from vitalrank.engines.correcting import check_loss, corrected, positive_weight
+from vitalrank.engines.correcting import check_loss, corrected, positive_weight, score_scale
 from vitalrank.engines.cuda_graphs import capture
 from vitalrank.engines.network import Network, RandomModule, device_of
 from vitalrank.engines.network_state import live_state, load_network, network_arrays
@@ -61,6 +61,7 @@ class TorchEngine(Engine):
         self._n_items = train.n_items
         check_loss(config, self._sampler)
         self._loss = network.loss(config)
+        self._scale = score_scale(config)
         self._device = device_of(network)
         self._optimizer = new_optimizer(network, config.optimizer)
         self.histories = Histories(train, self._device)
@@ -225,7 +226,7 @@ class TorchEngine(Engine):
         if mix is not None:
             negatives = scores[:, 1:]
             scores = torch.cat([scores[:, :1], negatives + mix * (scores[:, :1] - negatives)], 1)
-        return scores if self._config.temperature == 1.0 else scores / self._config.temperature
+        return scores if self._scale == 1.0 else scores * self._scale
 
     def _loss_of(self, scores: Tensor, weights: Tensor) -> Tensor:
         """The mean loss of a batch, each positive's scaled by its weight where the log has weights."""
@@ -236,10 +237,12 @@ class TorchEngine(Engine):
         return self._loss(scores[:, 0], scores[:, 1:], weights, **given)
 
     def _count(self, draw: Any, scores: Tensor, loss: Tensor) -> None:
-        equal = torch.zeros_like(scores)  # the scores of the loss at the start
+        start = self._loss_of(torch.zeros_like(scores), draw.weights) * len(scores)  # at equal scores
+        if find_loss(self._config.loss).is_bilateral:  # it may be negative then
+            start = start.abs() + draw.weights.sum()
         parts = {
             "loss": loss,
-            "start_loss": self._loss_of(equal, draw.weights) * len(scores),
+            "start_loss": start,
             "vanished": (self._max_slope(scores) < VANISHED).sum(),
             "tries": draw.tries.sum(),
         }

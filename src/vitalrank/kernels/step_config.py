@@ -9,6 +9,7 @@ from vitalrank.losses import LOSSES
 
 # Codes of the losses that kernels tell apart; any other is BPR's.
 HINGE, CROSS_ENTROPY, SOFTMAX = (LOSSES[name].code for name in ("hinge", "cross_entropy", "softmax"))
+BSL, PSL = LOSSES["bsl"].code, LOSSES["psl"].code
 
 
 class StepConfig(NamedTuple):
@@ -22,7 +23,19 @@ class StepConfig(NamedTuple):
     reg: float
     scale: float = 1.0  # of the scores that the loss reads
     positive_weight: float = 1.0  # of a positive's own term, in a pointwise loss
+    power: float = 1.0  # of the sum of BSL's negatives, or of each term of PSL
 
 
 class SoftmaxStepConfig(StepConfig):
     """The negatives of a positive share one softmax."""
+
+
+class BilateralStepConfig(StepConfig):
+    """The same without the positive in it."""
+
+
+class PairwiseSoftmaxStepConfig(StepConfig):
+    """The negatives share one softmax of a function of their distance to the positive."""
+
+
+STEP_CONFIGS = {SOFTMAX: SoftmaxStepConfig, BSL: BilateralStepConfig, PSL: PairwiseSoftmaxStepConfig}  # by loss

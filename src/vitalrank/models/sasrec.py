@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -14,10 +14,12 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vitalrank._util.checks import to_float, to_int
+from vitalrank.config import TrainConfig
 from vitalrank.engines.network import device_of
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
+from vitalrank.models.lookup_scores import lookup_scores
 from vitalrank.models.networks import Dropout, SequenceNetwork, embedding
 from vitalrank.models.torch_model import TorchModel
 
@@ -97,6 +99,7 @@ class SASRecNetwork(SequenceNetwork):
     def __init__(self, n_items: int, dim: int, length: int, layers: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.length = length
+        self._reg = 0.0
         self.items = embedding(n_items, dim, DEVIATION)
         self.positions = nn.Parameter(torch.empty(length, dim).normal_(std=DEVIATION))
         self.dropout = Dropout(dropout)
@@ -115,6 +118,15 @@ class SASRecNetwork(SequenceNetwork):
             x = block(x)
         out: Tensor = self.norm(x)
         return out
+
+    def loss(self, config: TrainConfig) -> Callable[..., Tensor]:
+        self._reg = config.reg
+        return super().loss(config)
+
+    def score(self, encoded: Tensor, ids: Tensor) -> Tensor:
+        if ids.is_cuda:
+            return super().score(encoded, ids)
+        return lookup_scores(encoded, self.items.weight, ids, self._reg)
 
     def rows(self, ids: Tensor) -> Tensor:
         return self.items(ids)  # type: ignore[no-any-return]

@@ -42,6 +42,7 @@ class FitOptions(TypedDict, total=False):
     temperature: float
     correct: str
     calibration: float
+    bilateral: float
     callbacks: Sequence[Callback]
     checkpoint: str | os.PathLike[str] | None
     checkpoint_epochs: int | None
@@ -126,7 +127,7 @@ class TrainableModel(Recommender):
             See :class:`vitalrank.TrainConfig`.
         patience, valid_every, metric
             How ``valid`` picks the epoch and ends the training; see :class:`vitalrank.TrainConfig`.
-        threads, seed, device, precision, temperature, correct, calibration
+        threads, seed, device, precision, temperature, correct, calibration, bilateral
             See :class:`vitalrank.TrainConfig`.
         callbacks, checkpoint, checkpoint_epochs, checkpoint_seconds, resume, progress
             See :class:`vitalrank.Trainer`.

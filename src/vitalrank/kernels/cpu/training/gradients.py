@@ -10,7 +10,16 @@ from numba.core.types import NoneType
 from numba.extending import overload
 
 from vitalrank.kernels.compiling import INNER, LEAN, PICKED, njit
-from vitalrank.kernels.step_config import CROSS_ENTROPY, HINGE, SoftmaxStepConfig, StepConfig
+from vitalrank.kernels.step_config import (
+    CROSS_ENTROPY,
+    HINGE,
+    BilateralStepConfig,
+    PairwiseSoftmaxStepConfig,
+    SoftmaxStepConfig,
+    StepConfig,
+)
+
+_LOG_2 = math.log(2.0)
 
 
 def loss_grad(config: StepConfig, b: int, ids: Any, weights: Any, score_grads: Any) -> tuple[float, float]:
@@ -111,6 +120,60 @@ def _softmax_loss_grad(config: Any, b: Any, ids: Any, weights: Any, score_grads:
     return math.log(total) + top - positive, against / (own + against)
 
 
+def _bilateral_loss_grad(config: Any, b: Any, ids: Any, weights: Any, score_grads: Any) -> Any:
+    """The negatives share one softmax without the positive, whose slope is always 1."""
+    positive, power = score_grads[b, 0], np.float32(config.power)
+    top = np.float32(-np.inf)
+    for c in range(ids.shape[1]):
+        if ids[b, c] >= 0 and weights[b, c] > 0.0:
+            top = max(top, score_grads[b, 1 + c])
+    weighted = np.float32(0.0)
+    for c in range(ids.shape[1]):
+        here = ids[b, c] >= 0 and weights[b, c] > 0.0
+        score_grads[b, 1 + c] = math.exp(score_grads[b, 1 + c] - top) if here else np.float32(0.0)
+        weighted += weights[b, c] * score_grads[b, 1 + c]
+    if weighted <= 0.0:  # nothing to compare with: no update
+        score_grads[b] = 0.0
+        return np.float32(0.0), np.float32(0.0)
+    for c in range(ids.shape[1]):
+        grad = power * weights[b, c] * score_grads[b, 1 + c] / weighted
+        if config.weight_gradient:
+            grad += power * weights[b, c] * (score_grads[b, 1 + c] - weighted) / weighted
+        score_grads[b, 1 + c] = grad
+    score_grads[b, 0] = np.float32(-1.0)
+    return power * (math.log(weighted) + top) - positive, np.float32(1.0)
+
+
+def _pairwise_softmax_loss_grad(config: Any, b: Any, ids: Any, weights: Any, score_grads: Any) -> Any:
+    """A softmax of ``power ln(2 sigma(s_j - s_i))``, the positive's being 0; the largest slope is the positive's."""
+    positive, power = score_grads[b, 0], np.float32(config.power)
+    top = np.float32(0.0)
+    for c in range(ids.shape[1]):
+        if ids[b, c] >= 0:
+            value, _ = _logistic(positive - score_grads[b, 1 + c])
+            top = max(top, power * (np.float32(_LOG_2) - value))
+    own = math.exp(-top)
+    total: Any = own
+    unweighted: Any = own
+    for c in range(ids.shape[1]):
+        value, _ = _logistic(positive - score_grads[b, 1 + c])
+        each = math.exp(power * (np.float32(_LOG_2) - value) - top) if ids[b, c] >= 0 else np.float32(0.0)
+        total += weights[b, c] * each
+        unweighted += each
+    weighted, against, pull = total - own, np.float32(0.0), np.float32(0.0)
+    for c in range(ids.shape[1]):
+        value, slope = _logistic(positive - score_grads[b, 1 + c])
+        each = math.exp(power * (np.float32(_LOG_2) - value) - top) if ids[b, c] >= 0 else np.float32(0.0)
+        grad = power * slope * weights[b, c] * each / total
+        pull += grad
+        against += power * slope * each / unweighted
+        if config.weight_gradient:
+            grad += weights[b, c] * (each - weighted) / total
+        score_grads[b, 1 + c] = grad
+    score_grads[b, 0] = -pull
+    return math.log(total) + top, against
+
+
 def _pairwise_loss_grad(config: Any, b: Any, ids: Any, weights: Any, score_grads: Any) -> Any:
     """A pairwise or pointwise term for each negative; the largest slope is that of one negative."""
     positive = score_grads[b, 0]
@@ -146,4 +209,9 @@ def _pairwise_loss_grad(config: Any, b: Any, ids: Any, weights: Any, score_grads
     return loss, max_slope
 
 
-_LOSS_GRADS = {StepConfig: _pairwise_loss_grad, SoftmaxStepConfig: _softmax_loss_grad}
+_LOSS_GRADS = {
+    StepConfig: _pairwise_loss_grad,
+    SoftmaxStepConfig: _softmax_loss_grad,
+    BilateralStepConfig: _bilateral_loss_grad,
+    PairwiseSoftmaxStepConfig: _pairwise_softmax_loss_grad,
+}

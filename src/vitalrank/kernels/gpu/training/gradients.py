@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import triton
@@ -11,6 +12,8 @@ from vitalrank.kernels import step_config
 
 HINGE, SOFTMAX = tl.constexpr(step_config.HINGE), tl.constexpr(step_config.SOFTMAX)
 CROSS_ENTROPY = tl.constexpr(step_config.CROSS_ENTROPY)
+BSL, PSL = tl.constexpr(step_config.BSL), tl.constexpr(step_config.PSL)
+LOG_2 = tl.constexpr(math.log(2.0))
 
 
 @triton.jit
@@ -28,12 +31,17 @@ def loss_grad(
     drawn: tl.tensor,
     margin: tl.tensor,
     positive_weight: tl.tensor,
+    power: tl.tensor,
     LOSS: tl.constexpr,
     WEIGHT_GRADIENT: tl.constexpr,
 ) -> Any:
     """Loss, derivative by the positive's score and by the negatives', largest slope."""
     if LOSS == SOFTMAX:
         return softmax_loss_grad(positive, negative, weight, drawn, WEIGHT_GRADIENT)
+    if LOSS == BSL:
+        return bilateral_loss_grad(positive, negative, weight, drawn, power, WEIGHT_GRADIENT)
+    if LOSS == PSL:
+        return pairwise_softmax_loss_grad(positive, negative, weight, drawn, power, WEIGHT_GRADIENT)
     return pairwise_loss_grad(positive, negative, weight, drawn, margin, positive_weight, LOSS, WEIGHT_GRADIENT)
 
 
@@ -53,6 +61,55 @@ def softmax_loss_grad(
     if WEIGHT_GRADIENT:
         grad += weight * (each - weighted) / total
     return tl.log(total) + top - positive, -weighted / total, grad, against / (own + against)
+
+
+@triton.jit
+def bilateral_loss_grad(
+    positive: tl.tensor,
+    negative: tl.tensor,
+    weight: tl.tensor,
+    drawn: tl.tensor,
+    power: tl.tensor,
+    WEIGHT_GRADIENT: tl.constexpr,
+) -> Any:
+    """The same without the positive in the softmax: its slope is always 1."""
+    here = drawn & (weight > 0.0)
+    logit = tl.where(here, negative, -float("inf"))
+    some = tl.max(here.to(tl.int32), axis=1)[:, None] > 0
+    top = tl.where(some, tl.max(logit, axis=1)[:, None], 0.0)
+    each = tl.exp(logit - top)
+    weighted = tl.where(some, tl.sum(weight * each, axis=1)[:, None], 1.0)
+    grad = power * weight * each / weighted
+    if WEIGHT_GRADIENT:
+        grad += power * weight * (each - weighted) / weighted
+    one = tl.where(some, 1.0, 0.0)
+    loss = (power * (tl.log(weighted) + top) - positive) * one
+    return loss, -one, grad * one, one
+
+
+@triton.jit
+def pairwise_softmax_loss_grad(
+    positive: tl.tensor,
+    negative: tl.tensor,
+    weight: tl.tensor,
+    drawn: tl.tensor,
+    power: tl.tensor,
+    WEIGHT_GRADIENT: tl.constexpr,
+) -> Any:
+    """The same of ``power ln(2 sigma(s_j - s_i))``, the positive's being 0."""
+    value, slope = logistic(positive - negative)
+    logit = tl.where(drawn, power * (LOG_2 - value), -float("inf"))
+    top = tl.maximum(tl.max(logit, axis=1)[:, None], 0.0)
+    own = tl.exp(-top)
+    each = tl.exp(logit - top)
+    weighted = tl.sum(weight * each, axis=1)[:, None]
+    total = own + weighted
+    grad = power * slope * weight * each / total
+    pull = tl.sum(grad, axis=1)[:, None]
+    against = tl.sum(power * slope * each, axis=1)[:, None] / (own + tl.sum(each, axis=1)[:, None])
+    if WEIGHT_GRADIENT:
+        grad += weight * (each - weighted) / total
+    return tl.log(total) + top, -pull, grad, against
 
 
 @triton.jit

@@ -52,7 +52,7 @@ def train_step(
         offset, step_state, ids, weights, weights if mix is None else mix, tries,
         tries if violated is None else violated, batch, tables, stats, user_acc, item_acc, positives.batch_size, size,
         many, width, config.frozen, float(config.margin), float(config.reg), float(config.scale),
-        float(config.positive_weight),
+        float(config.positive_weight), float(config.power),
         R=rows, K=K, D=D, C=min(D, max(_CELLS // K, 1)), LOSS=config.loss, WEIGHT_GRADIENT=bool(config.weight_gradient),
         HAS_MARGIN=violated is not None, HAS_MIX=mix is not None, WEIGHTED=positives.weights is not None,
         OPTIMIZER=config.optimizer.code, SLOTS=config.optimizer.slots,
@@ -106,6 +106,7 @@ def _forward_backward(
     reg: tl.tensor,
     scale: tl.tensor,
     positive_weight: tl.tensor,
+    power: tl.tensor,
     R: tl.constexpr,
     K: tl.constexpr,
     D: tl.constexpr,
@@ -153,7 +154,7 @@ def _forward_backward(
         share = tl.load(mix + b[:, None] * many + x[None, :], mask=negative_mask, other=0.0)  # (R, K)
         scores += share * (own_score - scores)
     loss, own, grad, max_slope = loss_grad(
-        own_score * scale, scores * scale, weight, drawn, margin, positive_weight, LOSS, WEIGHT_GRADIENT
+        own_score * scale, scores * scale, weight, drawn, margin, positive_weight, power, LOSS, WEIGHT_GRADIENT
     )
     own *= scale
     grad *= scale
