@@ -12,6 +12,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 import vitalrank as vr
+from sampler_calls import device_request
 from sampler_cases import VARIANTS, make_world
 
 COMPILED: set[str] = set()
@@ -71,7 +72,7 @@ def main() -> None:
         sampler = {**VARIANTS, "mixed": vr.Mixed(vr.Uniform(), vr.Popularity()), "in-batch": vr.InBatch()}[name]
         bound = sampler.bind(world.log)
         try:
-            bound.draw(bound._request(bound.device_backend("cpu"), *world.batch, 0, 1, None, None))
+            bound.draw(device_request(bound, "cpu", world.batch))
         except RuntimeError:
             assert name == "aobpr-exact"  # it looks at a rank that was not drawn
     log = vr.datasets.synthetic(users=12, items=15, interactions=60, seed=0)

@@ -13,6 +13,8 @@ from scipy import stats
 from reference import REFERENCES, Answer, Row
 from sampler_cases import VARIANTS, WORLD, World, make_world
 from vitalrank.samplers import SAMPLERS, Draw
+from vitalrank.samplers.checking import checked_ids, checked_vectors
+from vitalrank.samplers.draws import SampleRequest
 
 PATHS = ("numpy", "torch", "score", "torch-score", "gpu")
 GPU = "cuda:0" if "VITALRANK_TEST_GPU" in os.environ else "cpu"  # the CPU: kernels are interpreted, slowly
@@ -55,12 +57,19 @@ def world_of(path: str) -> World:
     return make_world(seed=0, rows=9) if path == "gpu" and GPU == "cpu" else WORLD
 
 
+def device_request(bound, device: str, batch, step=0, k=1, rows=None) -> SampleRequest:
+    """What a call makes of a batch on that device; a call itself takes CPU tensors to the CPU's kernels."""
+    backend, (queries, table, users, positives) = bound.device_backend(device), batch
+    ids, items, numbers = checked_ids(backend, bound.train, users, positives, rows)
+    queries, table = checked_vectors(backend, queries, table, bound.train.n_items, items, False)
+    return SampleRequest(backend, ids, items, backend.counter(bound.seed, step, numbers), step, k, queries, table)
+
+
 def on_gpu(bound, queries, table, users, positives, step=0, k=1, rows=None) -> Draw:
     """A call whose arrays lie on the GPU, or where Triton takes the CPU for one; its answer in NumPy."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton", minversion="3.6")  # older ones interpret less
-    batch = bound._request(bound.device_backend(GPU), queries, table, users, positives, step, k, rows, None)
-    draw = bound.draw(batch)
+    draw = bound.draw(device_request(bound, GPU, (queries, table, users, positives), step, k, rows))
     if bound.counts is not None:
         bound.counts.gather()
     told = {part: getattr(draw, part) for part in PARTS if getattr(draw, part) is not None}

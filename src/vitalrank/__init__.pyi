@@ -47,13 +47,13 @@ from vitalrank.samplers import Sampler as Sampler
 from vitalrank.samplers.in_batch import InBatch as InBatch
 from vitalrank.samplers.known import Known as Known
 from vitalrank.samplers.mixed import Mixed as Mixed
-from vitalrank.samplers.pooled import AHNS as AHNS
 from vitalrank.samplers.pooled import DNS as DNS
 from vitalrank.samplers.pooled import LFMD as LFMD
-from vitalrank.samplers.pooled import MixGCF as MixGCF
 from vitalrank.samplers.ranked import AOBPR as AOBPR
 from vitalrank.samplers.rejecting import LFMW as LFMW
 from vitalrank.samplers.rejecting import VINS as VINS
+from vitalrank.samplers.score_pooled import AHNS as AHNS
+from vitalrank.samplers.score_pooled import MixGCF as MixGCF
 from vitalrank.samplers.softmax_weighted import PRIS as PRIS
 from vitalrank.samplers.softmax_weighted import SA as SA
 from vitalrank.samplers.static import Popularity as Popularity

@@ -88,6 +88,9 @@ _SCHEMA: Mapping[str, tuple[Check, str]] = {
 }
 
 
+_FLOATS = (np.float64, np.float32)  # a study keeps the narrower ones
+
+
 def check_outcome(plain: Mapping[str, Any], per_user: NDArray[Any]) -> None:
     """Raise ValueError if a field is not what it should be; which may be missing is not said here.
 
@@ -101,5 +104,5 @@ def check_outcome(plain: Mapping[str, Any], per_user: NDArray[Any]) -> None:
     for name, (check, meaning) in _SCHEMA.items():
         if name in plain and not check(plain[name]):
             raise ValueError(f"{name} is not {meaning}")
-    if per_user.ndim != 1 or per_user.dtype != np.float64 or not bool((np.abs(per_user) < _LARGEST).all()):
-        raise ValueError("per_user is not one finite float64 number per user")
+    if per_user.ndim != 1 or per_user.dtype not in _FLOATS or not bool((np.abs(per_user) < _LARGEST).all()):
+        raise ValueError("per_user is not one finite float64 or float32 number per user")

@@ -20,7 +20,8 @@ from vitalrank.kernels.cpu.training.batches import Batch, load_batch
 from vitalrank.kernels.cpu.training.permutation import Permutation, epoch_permutation
 from vitalrank.kernels.cpu.training.step import Scratch, new_scratch, train_step
 from vitalrank.samplers.backends import ArrayBackend
-from vitalrank.samplers.base import BoundSampler, SampleRequest
+from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.draws import SampleRequest
 
 Array = NDArray[Any]
 _ADVICE = "use a smaller dim, batch or number of negatives"

@@ -23,7 +23,8 @@ from vitalrank.kernels.gpu.training.batches import Batch, load_batch, new_batch
 from vitalrank.kernels.gpu.training.permutation import write_permutation
 from vitalrank.kernels.gpu.training.stats import totals_of
 from vitalrank.kernels.gpu.training.step import train_step
-from vitalrank.samplers.base import BoundSampler, Draw, SampleRequest
+from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.draws import Draw, SampleRequest
 
 Array = NDArray[Any]
 _PREFETCH = 8  # most negatives per positive drawn ahead: more of them take much memory, and drawing ahead saves little

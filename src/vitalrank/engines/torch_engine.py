@@ -29,7 +29,8 @@ from vitalrank.interactions.histories import Histories
 from vitalrank.kernels.optimizers import OPTIMIZERS
 from vitalrank.losses import VANISHED, find_loss
 from vitalrank.samplers.adapter import as_bound
-from vitalrank.samplers.base import BoundSampler, SampleRequest
+from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.draws import SampleRequest
 
 Array = NDArray[Any]
 _READ_EVERY = {"cpu": 1, "cuda": 50}  # steps between two reads of the totals, for each of which the host waits

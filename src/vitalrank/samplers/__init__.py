@@ -2,14 +2,17 @@
 
 from vitalrank import registry
 from vitalrank.samplers.adversarial import IRGAN
-from vitalrank.samplers.base import BoundSampler, Draw, Sampler
+from vitalrank.samplers.base import BoundSampler, Sampler
 from vitalrank.samplers.counting import Counts
+from vitalrank.samplers.draws import Draw
 from vitalrank.samplers.in_batch import InBatch
 from vitalrank.samplers.known import Known
+from vitalrank.samplers.metric import CML
 from vitalrank.samplers.mixed import Mixed
-from vitalrank.samplers.pooled import AHNS, CML, DNS, LFMD, MixGCF
+from vitalrank.samplers.pooled import DNS, LFMD
 from vitalrank.samplers.ranked import AOBPR
 from vitalrank.samplers.rejecting import LFMW, VINS, reject_sample
+from vitalrank.samplers.score_pooled import AHNS, MixGCF
 from vitalrank.samplers.softmax_weighted import PRIS, SA
 from vitalrank.samplers.static import Popularity, Uniform
 

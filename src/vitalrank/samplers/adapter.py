@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.samplers.base import BoundSampler
@@ -44,9 +45,10 @@ class SamplerAdapter:
         if hasattr(self._sampler, "reset"):
             self._sampler.reset()
 
-    def logits(self, scores: Any, log_q: Any) -> Any:
+    def logits(self, scores: DeviceArray, log_q: DeviceArray) -> DeviceArray:
         """The sampler's logits, where its weights are differentiable."""
-        return self._sampler.logits(scores, log_q)
+        result: DeviceArray = self._sampler.logits(scores, log_q)
+        return result
 
     @property
     def counts(self) -> Any:

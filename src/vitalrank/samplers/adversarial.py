@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitalrank._util.checks import check_positive, to_builtin_scalars
-from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.full_scores import full_scan_weights, score_blocks
 
 
@@ -52,6 +53,8 @@ class IRGAN(Sampler):
 
 class BoundGenerator(BoundSampler):
     """Exact draws from a softmax over the whole pool, a block of rows at a time."""
+
+    settings: IRGAN
 
     def _draw(self, request: SampleRequest) -> Draw:
         backend = request.backend

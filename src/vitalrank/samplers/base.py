@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -13,98 +13,17 @@ from numpy.typing import ArrayLike
 
 from vitalrank._util.checks import to_int_below
 from vitalrank._util.threads import limited
+from vitalrank._util.typing import DeviceArray, GivenArray
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.kernels.proposals import Proposal
 from vitalrank.samplers.backends import ArrayBackend, backend_of
+from vitalrank.samplers.checking import checked_ids, checked_vectors
 from vitalrank.samplers.counting import Counts
+from vitalrank.samplers.draws import Draw, SampleRequest, Scorer
 from vitalrank.samplers.proposals import pool_of, seen_by
 
-# fn(rows (R,), ids (R, C)) -> (R, C): the score of each candidate for each row of the batch.
-Scorer = Callable[[Any, Any], Any]
 LATER: Mapping[str, bool] = MappingProxyType({"later": True})  # of a setting's field: version 0.1 did not have it
-
-
-@dataclass(frozen=True)
-class Draw:
-    """Negatives for a batch of B positives.
-
-    Parameters
-    ----------
-    ids
-        Internal item ids, (B, k) int64; -1 where the user has no open item.
-    weights
-        Factor of each pair in the loss, (B, k) float32; 0 where the id is -1.
-    tries
-        Candidates looked at for each positive, (B,) int32: K of Algorithm 2 where the sampler draws until.
-    log_q
-        Log of the probability with which each id was proposed, (B, k) float32, if the proposal has a density.
-    violated
-        Whether each of the k negatives came within the margin, (B,) bool, if the sampler has a margin.
-    mix
-        Share m of the positive in each negative, (B, k) float32, from 0 to 1: its vector is ``m v_i + (1 - m) v_j``,
-        so its score is ``m s_i + (1 - m) s_j``. None: nothing is mixed.
-    """
-
-    ids: Any
-    weights: Any
-    tries: Any
-    log_q: Any = None
-    violated: Any = None
-    mix: Any = None
-
-
-@dataclass(frozen=True)
-class SampleRequest:
-    """One checked call, as the kernels read it: NumPy arrays, or tensors of a GPU.
-
-    An engine makes it from arrays it knows to be right; ``BoundSampler.__call__`` makes it from a caller's.
-    """
-
-    backend: ArrayBackend
-    users: Any  # (B,) int32
-    positives: Any  # (B,) int32
-    counter: Any
-    step: int
-    k: int
-    queries: Any = None  # (B, d) float32
-    table: Any = None  # (n, d) float32
-    scorer: Scorer | None = None
-    with_log_q: bool = True
-    check_finite: bool = False  # whether scores that are not finite are an error; engines check their loss instead
-
-    def __len__(self) -> int:
-        return len(self.users)
-
-    @property
-    def has_vectors(self) -> bool:
-        """Whether scores are dot products that a sampler may look into."""
-        return self.queries is not None and self.table is not None
-
-    def vectors(self, who: Sampler) -> tuple[Any, Any]:
-        """Queries and item table, or a sentence that they are missing."""
-        if not self.has_vectors:
-            raise SettingError(f"{who!r} needs vectors: call it with queries (B, d) and item_table (n, d).")
-        return self.queries, self.table
-
-    def score(self, ids: Any, rows: Any = None) -> Any:
-        """Scores of candidates (R, C) of some rows of the batch (default: all), by scorer or dot product."""
-        if self.scorer is not None:
-            scores = np.asarray(self.scorer(np.arange(len(self)) if rows is None else rows, ids))
-        else:
-            scores = self.backend.empty(tuple(ids.shape), np.float32)
-            self.backend.kernels.score(self.queries if rows is None else self.queries[rows], self.table, ids, scores)
-        return self.checked_scores(scores, ids >= 0) if self.check_finite else scores
-
-    def checked_scores(self, scores: Any, wanted: Any = True) -> Any:
-        """The scores, or an error if one of those ``wanted`` (a mask of the same shape) is NaN or infinite."""
-        xp = self.backend.xp
-        if not bool((xp.isfinite(scores) | (wanted ^ True)).all()):
-            raise SettingError(
-                "a candidate's score is NaN or infinite; check the vectors or score= for values that are not finite "
-                "or too large."
-            )
-        return scores
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,7 +89,7 @@ class BoundSampler(ABC):
 
     def __init__(
         self,
-        settings: Any,
+        settings: Sampler,
         train: Interactions,
         seed: int,
         allowed: ArrayLike | None,
@@ -196,31 +115,33 @@ class BoundSampler(ABC):
         """Drop an index of earlier tables (sorted factors, clusters): called at the start of an epoch."""
         return
 
-    def refresh(self, backend: ArrayBackend, table: Any, step: int, draws: int, *, check_finite: bool = False) -> None:
+    def refresh(
+        self, backend: ArrayBackend, table: DeviceArray, step: int, draws: int, *, check_finite: bool = False
+    ) -> None:
         """Rebuild the index if it is stale at this step, with so many draws a step.
 
         ``draw`` calls it; a captured graph cannot, so an engine that replays one does.
         """
         return
 
-    def log_density(self, request: SampleRequest, ids: Any) -> Any:
+    def log_density(self, request: SampleRequest, ids: DeviceArray) -> DeviceArray | None:
         """Log of the probability of proposing these ids (B, k) for each row; None without a density."""
         return None
 
-    def logits(self, scores: Any, log_q: Any) -> Any:
+    def logits(self, scores: DeviceArray, log_q: DeviceArray) -> DeviceArray:
         """Logits whose softmax is the weights, where ``differentiable_weights``."""  # (B, k)
         raise NotImplementedError
 
     def __call__(
         self,
-        queries: Any = None,
-        item_table: Any = None,
-        users: Any = None,
-        positives: Any = None,
+        queries: GivenArray | None = None,
+        item_table: GivenArray | None = None,
+        users: GivenArray | None = None,
+        positives: GivenArray | None = None,
         *,
         step: int | None = None,
         k: int = 1,
-        rows: Any = None,
+        rows: GivenArray | None = None,
         score: Scorer | None = None,
         check_finite: bool = True,
     ) -> Draw:
@@ -253,7 +174,16 @@ class BoundSampler(ABC):
         if backend.device != "cpu" and score is None:
             backend = self.device_backend(backend.device)
         step = self.next_step if step is None else to_int_below("step", step, 0, 2**32)
-        request = self._request(backend, queries, item_table, users, positives, step, k, rows, score, check_finite)
+        if users is None or positives is None:
+            raise SettingError("a sampler needs users and positives, both (B,) internal ids.")
+        k = to_int_below("k", k, 1, 2**24)
+        who, what, numbers = checked_ids(backend, self.train, users, positives, rows)
+        asked, table = checked_vectors(backend, queries, item_table, self.train.n_items, what, check_finite)
+        if score is None and self.needs_scores and (table is None or asked is None):
+            raise SettingError(f"{self.settings!r} scores candidates: give queries and item_table, or score=.")
+        scorer = None if score is None else backend.wrap_scorer(score)
+        counter = backend.counter(self.seed, step, numbers)
+        request = SampleRequest(backend, who, what, counter, step, k, asked, table, scorer, check_finite=check_finite)
         self.next_step = (step + 1) % 2**32
         given: Draw = backend.to_caller(self.draw(request))
         if self.counts is not None:
@@ -263,7 +193,7 @@ class BoundSampler(ABC):
     def draw(self, request: SampleRequest) -> Draw:
         """Pick negatives for a batch that is checked already."""
         with limited(self.threads):
-            if self.needs_refresh and request.has_vectors:
+            if self.needs_refresh and request.queries is not None and request.table is not None:
                 draws = len(request) * request.k
                 self.refresh(request.backend, request.table, request.step, draws, check_finite=request.check_finite)
             draw = self._draw(request)
@@ -281,52 +211,16 @@ class BoundSampler(ABC):
             self._device_backends[device] = CudaBackend(torch.device(device))
         return self._device_backends[device]
 
-    def _request(
-        self,
-        backend: ArrayBackend,
-        queries: Any,
-        item_table: Any,
-        users: Any,
-        positives: Any,
-        step: int,
-        k: int,
-        rows: Any,
-        score: Scorer | None,
-        check_finite: bool = False,
-    ) -> SampleRequest:
-        if users is None or positives is None:
-            raise SettingError("a sampler needs users and positives, both (B,) internal ids.")
-        k = to_int_below("k", k, 1, 2**24)
-        who = backend.check_ids(users, "users", self.train.n_users)
-        what = backend.check_ids(positives, "positives", self.train.n_items)
-        if len(who) != len(what):
-            raise SettingError(f"{len(who)} users but {len(what)} positives: give arrays of one length.")
-        numbers = backend.row_numbers(len(who)) if rows is None else backend.check_rows(rows)
-        if len(numbers) != len(who):
-            raise SettingError(f"{len(numbers)} rows but {len(who)} users: give arrays of one length.")
-        table = None if item_table is None else backend.check_vectors(item_table, "item_table", self.train.n_items)
-        asked = None if queries is None else backend.check_vectors(queries, "queries", len(who))
-        if score is None and self.needs_scores and (table is None or asked is None):
-            raise SettingError(f"{self.settings!r} scores candidates: give queries and item_table, or score=.")
-        if table is not None and asked is not None and table.shape[1] != asked.shape[1]:
-            raise SettingError(f"queries are {asked.shape[1]} wide but item_table {table.shape[1]}; they must agree.")
-        if check_finite and table is not None and asked is not None:
-            for name, rows_read in (("queries", asked), ("item_table", table[what])):
-                if not bool(backend.xp.isfinite(rows_read).all()):
-                    raise SettingError(f"{name} holds NaN or infinite values; give finite vectors.")
-        scorer = None if score is None else backend.wrap_scorer(score)
-        counter = backend.counter(self.seed, step, numbers)
-        return SampleRequest(backend, who, what, counter, step, k, asked, table, scorer, check_finite=check_finite)
-
     @abstractmethod
     def _draw(self, request: SampleRequest) -> Draw: ...
 
-    def _tries(self, request: SampleRequest, each: int) -> Any:
+    def _tries(self, request: SampleRequest, each: int) -> DeviceArray:
         """``each`` tries for every row that had something to draw."""  # (B,)
         unseen = request.backend.gather(request.backend.cached_to_device(self.seen.unseen), request.users)
-        return request.backend.cast((unseen > 0) * each, np.int32)
+        result: DeviceArray = request.backend.cast((unseen > 0) * each, np.int32)
+        return result
 
-    def _candidates(self, proposal: Proposal, request: SampleRequest, count: int) -> Any:
+    def _candidates(self, proposal: Proposal, request: SampleRequest, count: int) -> DeviceArray:
         """``count`` open candidates for each of the k negatives of each row."""  # (B, k, count)
         backend = request.backend
         ids = backend.empty((len(request), request.k, count), np.int64)
@@ -334,4 +228,5 @@ class BoundSampler(ABC):
         proposal, seen = backend.cached_to_device(proposal), backend.cached_to_device(self.seen)
         users, positives = request.users, request.positives
         backend.kernels.draw_candidates(proposal, seen, request.counter, users, positives, 0, turns, ids)
-        return ids
+        result: DeviceArray = ids
+        return result

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from vitalrank._util.checks import is_number
+from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.samplers.backends import ArrayBackend
 
@@ -39,13 +39,16 @@ def offsets(ceiling: Ceiling) -> tuple[float, float]:
     )
 
 
-def score_limits(ceiling: Ceiling, positive_scores: Any) -> Any:
+def score_limits(ceiling: Ceiling, positive_scores: DeviceArray) -> DeviceArray:
     """The highest score that a negative may have."""  # of the shape of the scores
     above, share = offsets(ceiling)
-    return positive_scores + above + share * abs(positive_scores)
+    result: DeviceArray = positive_scores + above + share * abs(positive_scores)
+    return result
 
 
-def drop_above(backend: ArrayBackend, limits: Any, ids: Any, scores: Any) -> tuple[Any, Any]:
+def drop_above(
+    backend: ArrayBackend, limits: DeviceArray, ids: DeviceArray, scores: DeviceArray
+) -> tuple[DeviceArray, DeviceArray]:
     """Candidates (B, k, C) and their scores, without those above the limit (B, 1) of their row.
 
     The lowest candidate that is left fills the places of those that are not, so a pool keeps its size and a rank

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from vitalrank._util.typing import DeviceArray
+from vitalrank.samplers.backends import ArrayBackend
+from vitalrank.samplers.draws import Draw
+
+if TYPE_CHECKING:
+    from vitalrank.samplers.cuda_backend import DeviceCounts
 
 
 @dataclass
@@ -33,7 +40,7 @@ class Counts:
     skipped: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._waiting: dict[str, Any] = {}  # by device: what is counted there and not gathered yet
+        self._waiting: dict[str, DeviceCounts] = {}  # by device: what is counted there and not gathered yet
         self.clear()
 
     def clear(self) -> None:
@@ -42,7 +49,7 @@ class Counts:
         self.negative = np.zeros(self.items, np.int64)
         self.rows = self.tries = self.tries_squared = self.exhausted = self.skipped = 0
 
-    def on(self, backend: Any) -> Any:
+    def on(self, backend: ArrayBackend) -> Counts | DeviceCounts:
         """Where to count draws that lie in these arrays; what is counted on a GPU shows after ``gather``."""
         if backend.xp is np:
             return self
@@ -61,7 +68,7 @@ class Counts:
             for name, value in sums.items():
                 setattr(self, name, getattr(self, name) + value)
 
-    def add(self, positives: NDArray[np.int32], draw: Any) -> None:
+    def add(self, positives: DeviceArray, draw: Draw) -> None:
         """Take in one draw."""
         drawn = draw.ids[draw.ids >= 0]
         open_rows = draw.ids[:, 0] >= 0 if draw.ids.shape[1] else np.zeros(len(positives), bool)

@@ -12,6 +12,7 @@ from vitalrank.errors import SettingError
 from vitalrank.kernels import gpu
 from vitalrank.kernels.proposals import Proposal, Seen
 from vitalrank.samplers.backends import ArrayBackend, check_width
+from vitalrank.samplers.draws import Draw
 
 _DTYPES: dict[type[Any], torch.dtype] = {
     np.int64: torch.int64,
@@ -129,7 +130,7 @@ class DeviceCounts:
         self._sums = torch.zeros(len(self._SUMS), dtype=torch.int64, device=device)
         self._none = items
 
-    def add(self, positives: Tensor, draw: Any) -> None:
+    def add(self, positives: Any, draw: Draw) -> None:
         """Take in one draw."""
         drawn = draw.ids >= 0
         trained = drawn[:, 0]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.samplers.base import SampleRequest
+from vitalrank._util.typing import DeviceArray
+from vitalrank.samplers.draws import SampleRequest
 
 _CELLS = 1 << 24  # scores held at once
 
@@ -26,17 +27,21 @@ def score_blocks(request: SampleRequest, pool: NDArray[np.int64]) -> Iterator[tu
         yield part, request.counter._replace(rows=request.counter.rows[part]), scores
 
 
-def _scores(request: SampleRequest, part: slice, pool: NDArray[np.int64]) -> Any:
+def _scores(request: SampleRequest, part: slice, pool: NDArray[np.int64]) -> DeviceArray:
     rows = np.arange(part.start, part.stop)
     if request.scorer is not None:
-        return request.scorer(rows, np.tile(pool, (len(rows), 1)))
+        scored: DeviceArray = request.scorer(rows, np.tile(pool, (len(rows), 1)))
+        return scored
     backend = request.backend
-    scores = backend.empty((len(rows), len(pool)), np.float32)
-    backend.kernels.score_all(request.queries[part], request.table, backend.cached_to_device(pool), scores)
+    scores: DeviceArray = backend.empty((len(rows), len(pool)), np.float32)
+    queries = None if request.queries is None else request.queries[part]
+    backend.kernels.score_all(queries, request.table, backend.cached_to_device(pool), scores)
     return scores
 
 
-def full_scan_weights(request: SampleRequest, pool: NDArray[np.int64], ids: Any) -> tuple[Any, Any]:
+def full_scan_weights(
+    request: SampleRequest, pool: NDArray[np.int64], ids: DeviceArray
+) -> tuple[DeviceArray, DeviceArray]:
     """Weight 1 for every id that was drawn, and as many tries as the pool has items."""  # (B, k), (B,)
     backend = request.backend
     weights, _ = backend.unit_weights(ids, each=1)

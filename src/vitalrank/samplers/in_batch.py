@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_count, to_builtin_scalars
-from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.draws import Draw, SampleRequest
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class InBatch(Sampler):
 
 class BoundInBatch(BoundSampler):
     """The positives of the rows that follow each row."""
+
+    settings: InBatch
 
     needs_scores = False
     keeps_candidates = True

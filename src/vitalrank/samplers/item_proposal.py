@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.samplers.base import BoundSampler, SampleRequest
+from vitalrank._util.typing import DeviceArray
+from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.draws import SampleRequest
 from vitalrank.samplers.proposals import row_sums, weighted_proposal
 
 
@@ -24,12 +26,13 @@ class BoundItemProposal(BoundSampler):
     @abstractmethod
     def _item_weights(self) -> NDArray[np.float32]: ...  # (n,)
 
-    def _log_q(self, request: SampleRequest, ids: Any) -> Any:
+    def _log_q(self, request: SampleRequest, ids: DeviceArray) -> DeviceArray:
         """Log of each id's share of the weight of its user's unseen items; 0 where there was none to draw."""  # (B, k)
         backend = request.backend
         log_weights, log_unseen = map(backend.cached_to_device, (self._log_weights, self._log_unseen))
         share = log_weights[ids] - log_unseen[request.users][:, None]
-        return backend.xp.where(ids >= 0, backend.cast(share, np.float32), 0.0)
+        result: DeviceArray = backend.xp.where(ids >= 0, backend.cast(share, np.float32), 0.0)
+        return result
 
     # Both are computed on first use: training with Uniform never needs them.
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.rng import PROPOSE
-from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.draws import Draw, SampleRequest
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -47,6 +49,8 @@ class Known(Sampler):
 class BoundKnown(BoundSampler):
     """A uniform draw from the user's known negatives in the pool."""
 
+    settings: Known
+
     needs_scores = False
 
     def __init__(self, settings: Any, train: Any, *args: Any) -> None:
@@ -64,10 +68,13 @@ class BoundKnown(BoundSampler):
         self._counts = np.bincount(users, minlength=train.n_users)  # (U,)
         self._starts = np.cumsum(self._counts) - self._counts  # (U,)
 
-    def _of(self, request: SampleRequest, values: Any) -> Any:
+    def _of(self, request: SampleRequest, values: DeviceArray) -> DeviceArray:
         """A value of each row's user."""  # (B, 1)
         backend = request.backend
-        return backend.gather(backend.cached_to_device(values), backend.cast(request.users, np.int64))[:, None]
+        result: DeviceArray = backend.gather(backend.cached_to_device(values), backend.cast(request.users, np.int64))[
+            :, None
+        ]
+        return result
 
     def _draw(self, request: SampleRequest) -> Draw:
         backend, xp = request.backend, request.backend.xp
@@ -81,7 +88,7 @@ class BoundKnown(BoundSampler):
         weights, tries = backend.unit_weights(ids, each=1)
         return Draw(ids, weights, tries, self.log_density(request, ids) if request.with_log_q else None)
 
-    def log_density(self, request: SampleRequest, ids: Any) -> Any:
+    def log_density(self, request: SampleRequest, ids: DeviceArray) -> DeviceArray:
         backend, xp = request.backend, request.backend.xp
         keys = backend.cached_to_device(self._keys)
         wanted = backend.cast(request.users, np.int64)[:, None] * self.train.n_items + ids
@@ -89,4 +96,5 @@ class BoundKnown(BoundSampler):
         counts = backend.cast(self._of(request, self._counts).clip(1), np.float64)
         known = (backend.gather(keys, place) == wanted) & (ids >= 0)
         log_q = xp.where(known, -xp.log(counts), xp.where(ids >= 0, -np.inf, 0.0))
-        return backend.cast(log_q, np.float32)
+        result: DeviceArray = backend.cast(log_q, np.float32)
+        return result

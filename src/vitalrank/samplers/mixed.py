@@ -9,10 +9,12 @@ import numpy as np
 
 from vitalrank import registry
 from vitalrank._util.checks import is_number, to_builtin_scalars
+from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.kernels.rng import CHOICE
 from vitalrank.samplers.backends import ArrayBackend
-from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.draws import Draw, SampleRequest
 
 _LEAST = 1e-300  # of a density that is 0, for its log
 
@@ -79,6 +81,8 @@ class Mixed(Sampler):
 class BoundMixed(BoundSampler):
     """Draws from both, and keeps one of the two for each negative."""
 
+    settings: Mixed
+
     def __init__(self, settings: Any, train: Any, seed: int, allowed: Any, threads: Any, count: bool) -> None:
         super().__init__(settings, train, seed, allowed, threads, count)
         self._parts = [settings.part(name).bind(train, seed, allowed=allowed, threads=threads) for name in ("a", "b")]
@@ -93,7 +97,9 @@ class BoundMixed(BoundSampler):
         for part in self._parts:
             part.reset()
 
-    def refresh(self, backend: ArrayBackend, table: Any, step: int, draws: int, *, check_finite: bool = False) -> None:
+    def refresh(
+        self, backend: ArrayBackend, table: DeviceArray, step: int, draws: int, *, check_finite: bool = False
+    ) -> None:
         for part in self._parts:
             part.refresh(backend, table, step, draws, check_finite=check_finite)
 
@@ -113,10 +119,10 @@ class BoundMixed(BoundSampler):
             log_q = self._mixture(request, ids, xp.where(both, self.settings.share, (a.ids >= 0) * 1.0))
         return Draw(ids, xp.where(first, a.weights, b.weights), a.tries + b.tries, log_q, mix=mix)
 
-    def log_density(self, request: SampleRequest, ids: Any) -> Any:
+    def log_density(self, request: SampleRequest, ids: DeviceArray) -> DeviceArray | None:
         return self._mixture(request, ids, self.settings.share)
 
-    def _mixture(self, request: SampleRequest, ids: Any, share: Any) -> Any:
+    def _mixture(self, request: SampleRequest, ids: DeviceArray, share: DeviceArray | float) -> DeviceArray | None:
         """Log density of the mixture; None where a part has none."""  # (B, k)
         backend, xp = request.backend, request.backend.xp
         logs = [part.log_density(request, ids) for part in self._parts]
@@ -124,4 +130,5 @@ class BoundMixed(BoundSampler):
             return None
         of_a, of_b = (xp.exp(backend.cast(log, np.float64)) for log in logs)
         density = (share * of_a + (1 - share) * of_b).clip(_LEAST)
-        return backend.cast(xp.where(ids >= 0, xp.log(density), 0.0), np.float32)
+        log_q: DeviceArray = backend.cast(xp.where(ids >= 0, xp.log(density), 0.0), np.float32)
+        return log_q

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_bool, check_count, check_positive, to_builtin_scalars
+from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
 from vitalrank.samplers.backends import ArrayBackend
-from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.full_scores import full_scan_weights, score_blocks
 from vitalrank.samplers.refreshing import RefreshedByEpoch, copy_in_place
 
@@ -70,6 +72,8 @@ class AOBPR(Sampler):
 class BoundExactRank(BoundSampler):
     """Ranks by the full scores of the user's open items."""
 
+    settings: AOBPR
+
     graph_capturable = False  # all scores of a request, block by block, are too much to hold ready for a replay
 
     @property
@@ -112,7 +116,7 @@ class BoundFactorRank(RefreshedByEpoch, BoundExactRank):
         size = max(len(self.pool), 2)
         return self.settings.refresh or max(1, round(size * math.log(size) / max(draws, 1)))
 
-    def _rebuild(self, backend: ArrayBackend, table: Any, step: int) -> None:
+    def _rebuild(self, backend: ArrayBackend, table: DeviceArray, step: int) -> None:
         pool = backend.cached_to_device(self.pool)
         columns = table[pool].T  # (d, m)
         self._order = copy_in_place(self._order, backend.cast(pool[backend.argsort_rows(-columns)], np.int32))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.samplers.backends import ArrayBackend
 from vitalrank.samplers.base import BoundSampler
@@ -22,7 +23,9 @@ class RefreshedByEpoch(BoundSampler):
     def reset(self) -> None:
         self._built = None
 
-    def refresh(self, backend: ArrayBackend, table: Any, step: int, draws: int, *, check_finite: bool = False) -> None:
+    def refresh(
+        self, backend: ArrayBackend, table: DeviceArray, step: int, draws: int, *, check_finite: bool = False
+    ) -> None:
         whom = (backend.kernels, backend.device, table.shape[1])
         age = -1 if self._built is None or self._built[0] != whom else step - self._built[1]
         if 0 <= age < self._refresh_interval(draws):
@@ -38,10 +41,10 @@ class RefreshedByEpoch(BoundSampler):
         """Steps between two rebuilds, with so many draws a step."""
 
     @abstractmethod
-    def _rebuild(self, backend: ArrayBackend, table: Any, step: int) -> None: ...
+    def _rebuild(self, backend: ArrayBackend, table: DeviceArray, step: int) -> None: ...
 
 
-def copy_in_place(old: Any, new: Any) -> Any:
+def copy_in_place(old: DeviceArray, new: DeviceArray) -> DeviceArray:
     """``new``, written into the memory of ``old`` where it fits: a captured graph goes on reading that memory."""
     if type(old) is not type(new) or old.shape != new.shape or old.device != new.device:
         return new

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import MOST_CANDIDATES, check_beta, check_count, check_number, to_builtin_scalars
+from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
 from vitalrank.kernels.proposals import Proposal
-from vitalrank.samplers.base import LATER, BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.base import LATER, BoundSampler, Sampler
 from vitalrank.samplers.ceiling import Ceiling, offsets, score_limits
+from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.proposals import degree_weights, reject_proposal
 from vitalrank.samplers.rank_weights import weight_name, weights_by_try
 
@@ -149,6 +151,8 @@ def _check_band(ceiling: Ceiling, margin: float) -> None:
 class BoundViolationSearch(BoundSampler):
     """Algorithm 2 over the open items."""
 
+    settings: LFMW | VINS
+
     has_margin = True
 
     def __init__(self, settings: Any, *args: Any) -> None:
@@ -187,22 +191,24 @@ class BoundViolationSearch(BoundSampler):
             return Draw(ids, weights, tries[:, 0], violated=violated[:, 0])
         return Draw(ids, weights, backend.cast(tries.sum(1), np.int32), violated=violated.all(1))
 
-    def _search(self, request: SampleRequest, c: int, ids: Any, tries: Any, violated: Any) -> None:
+    def _search(
+        self, request: SampleRequest, c: int, ids: DeviceArray, tries: DeviceArray, violated: DeviceArray
+    ) -> None:
         """The same search with a scorer of the caller's: blocks of candidates for the rows still looking."""
         kappa = self.settings.kappa
         margin = np.float32(self.settings.margin)
         own = request.score(request.positives[:, None].astype(np.int64))[:, 0]  # (B,)
-        thresholds, limits = own - margin, score_limits(self.settings.ceiling, own).astype(np.float32)
+        limits: NDArray[np.float32] = score_limits(self.settings.ceiling, own)[:].astype(np.float32)
+        thresholds = own - margin
         best = np.full(len(request), -np.inf, np.float32)
         turns = np.zeros((len(request), 1), np.int64)
-        rows = np.flatnonzero(self.seen.unseen[request.users] > 0)
+        users: NDArray[np.int32] = request.users[:]
+        rows = np.flatnonzero(self.seen.unseen[users] > 0)
         while len(rows):
             block = np.empty((len(rows), 1, min(_BLOCK, kappa)), np.int64)
             counter = request.counter._replace(rows=request.counter.rows[rows])
             turn = turns[rows]
-            cpu.draw_candidates(
-                self.proposal, self.seen, counter, request.users[rows], request.positives[rows], c, turn, block
-            )
+            cpu.draw_candidates(self.proposal, self.seen, counter, users[rows], request.positives[rows], c, turn, block)
             turns[rows] = turn
             state = [a[rows] for a in (best, ids, tries, violated)]
             scores = request.score(block[:, 0], rows)

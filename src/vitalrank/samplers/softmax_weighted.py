@@ -11,23 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_bool, check_choice, check_count, check_number, to_builtin_scalars
+from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.samplers.backends import ArrayBackend
-from vitalrank.samplers.base import LATER, BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank.samplers.base import LATER, BoundSampler, Sampler
 from vitalrank.samplers.ceiling import Ceiling, offsets, score_limits
+from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.item_proposal import BoundItemProposal
 from vitalrank.samplers.refreshing import RefreshedByEpoch, copy_in_place
 
 _ROUNDS = 10  # of k-means
 
 
-def softmax_rows(xp: Any, logits: Any) -> Any:
+def softmax_rows(xp: Any, logits: DeviceArray) -> DeviceArray:
     """Each row's exponentials over their sum; a row of -inf gives zeros."""  # (B, k)
     if logits.shape[1] == 0:
         return logits
     top = xp.amax(logits, 1)[:, None]
     powers = xp.exp(logits - xp.where(xp.isfinite(top), top, 0.0))
-    return powers / powers.sum(1)[:, None].clip(1e-30)
+    result: DeviceArray = powers / powers.sum(1)[:, None].clip(1e-30)
+    return result
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,9 +80,10 @@ class SA(Sampler):
         """All items alike."""
         return np.ones(len(degrees), np.float32)
 
-    def logits(self, scores: Any, log_q: Any) -> Any:
+    def logits(self, scores: DeviceArray, log_q: DeviceArray) -> DeviceArray:
         """What the weights are the softmax of."""
-        return scores * self.temperature
+        result: DeviceArray = scores * self.temperature
+        return result
 
     def _bound(self) -> type[BoundSampler]:
         return BoundSoftmaxWeighted
@@ -152,9 +156,10 @@ class PRIS(Sampler):
         """``pi`` of every item."""
         return np.asarray(PROPOSALS[self.proposal](np.maximum(degrees, 1).astype(np.float32)), np.float32)
 
-    def logits(self, scores: Any, log_q: Any) -> Any:
+    def logits(self, scores: DeviceArray, log_q: DeviceArray) -> DeviceArray:
         """What the weights are the softmax of."""
-        return scores - log_q
+        result: DeviceArray = scores - log_q
+        return result
 
     def _bound(self) -> type[BoundSampler]:
         return BoundClustered if self.clusters else BoundSoftmaxWeighted
@@ -162,6 +167,8 @@ class PRIS(Sampler):
 
 class BoundSoftmaxWeighted(BoundItemProposal):
     """All candidates of a static proposal, weighted by the softmax of their scores."""
+
+    settings: PRIS | SA
 
     keeps_candidates = True
     weighs_by_score = True
@@ -175,10 +182,10 @@ class BoundSoftmaxWeighted(BoundItemProposal):
         weights: NDArray[np.float32] = self.settings.proposal_weights(self.train.item_degree)
         return weights
 
-    def logits(self, scores: Any, log_q: Any) -> Any:
+    def logits(self, scores: DeviceArray, log_q: DeviceArray) -> DeviceArray:
         return self.settings.logits(scores, log_q)
 
-    def _propose(self, request: SampleRequest) -> tuple[Any, Any]:
+    def _propose(self, request: SampleRequest) -> tuple[DeviceArray, DeviceArray]:
         """Candidates and the log of their proposal probability."""  # (B, C) each
         ids = self._candidates(self.proposal, request, self.settings.candidates)[:, 0]
         return ids, self._log_q(request, ids)
@@ -202,11 +209,13 @@ class BoundSoftmaxWeighted(BoundItemProposal):
 class BoundClustered(RefreshedByEpoch, BoundSoftmaxWeighted):
     """PRIS's cluster proposal, grouped anew each epoch."""
 
+    settings: PRIS
+
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._groups: tuple[Any, ...] = (None,) * 5  # centers, owners, members, where each begins, their running mass
 
-    def _propose(self, request: SampleRequest) -> tuple[Any, Any]:
+    def _propose(self, request: SampleRequest) -> tuple[DeviceArray, DeviceArray]:
         if not request.has_vectors:
             return super()._propose(request)
         backend = request.backend
@@ -222,7 +231,7 @@ class BoundClustered(RefreshedByEpoch, BoundSoftmaxWeighted):
     def _refresh_interval(self, draws: int) -> int:
         return self.settings.refresh or math.ceil(len(self.train) / max(draws, 1))
 
-    def _rebuild(self, backend: ArrayBackend, table: Any, step: int) -> None:
+    def _rebuild(self, backend: ArrayBackend, table: DeviceArray, step: int) -> None:
         owner = np.full(self.train.n_items, -1, np.int32)
         pool = self.pool.astype(np.int32)
         clusters = min(self.settings.clusters, len(pool))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_beta, to_builtin_scalars
-from vitalrank.samplers.base import BoundSampler, Draw, Sampler, SampleRequest
+from vitalrank._util.typing import DeviceArray
+from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.item_proposal import BoundItemProposal
 from vitalrank.samplers.proposals import degree_weights
 
@@ -79,12 +80,14 @@ class Uniform(Sampler):
 class BoundStatic(BoundItemProposal):
     """One draw per negative from ``d^beta`` over the open items."""
 
+    settings: Uniform | Popularity
+
     needs_scores = False
 
     def _item_weights(self) -> NDArray[np.float32]:
         return degree_weights(self.train, self.settings.beta)
 
-    def log_density(self, request: SampleRequest, ids: Any) -> Any:
+    def log_density(self, request: SampleRequest, ids: DeviceArray) -> DeviceArray:
         return self._log_q(request, ids)
 
     def _draw(self, request: SampleRequest) -> Draw:
