@@ -24,7 +24,18 @@ from vitalrank.samplers import SAMPLERS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")})
-OPTIONAL = {"torch", "optuna", "matplotlib", "pandas", "polars", "implicit", "lightfm", "tensorboard"}
+OPTIONAL = {
+    "torch",
+    "optuna",
+    "matplotlib",
+    "pandas",
+    "polars",
+    "implicit",
+    "lightfm",
+    "tensorboard",
+    "mlflow",
+    "wandb",
+}
 KNOB = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OTHER = re.compile(r"^ *(?:```|~~~) *(?:\{?\.?py\b|\{?\.?python3?\b[^\n]|pycon)[^\n]*\n(.*?)\n", re.MULTILINE)

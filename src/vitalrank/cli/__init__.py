@@ -30,6 +30,7 @@ FILES = {
     "best": "best",
     "tune": "tune",
     "inspect": "inspect",
+    "card": "card",
     "mine": "mine",
     "paper": "paper",
     "data": "data",

@@ -86,7 +86,7 @@ def is_trained(model: Any) -> bool:
 
 
 def load(path: str | os.PathLike[str]) -> Recommender:
-    """The model that ``model.save(path)`` wrote.
+    """The model that ``model.save(path)`` wrote, or ``model.push("owner/name")``: ``vr.load("hf://owner/name")``.
 
     Examples
     --------
@@ -96,6 +96,10 @@ def load(path: str | os.PathLike[str]) -> Recommender:
     >>> vr.load(folder)
     MostPopular()
     """
+    if isinstance(path, str) and path.startswith("hf://"):
+        from vitalrank.models.hub import fetch
+
+        path = fetch(path)
     saved = read_folder(path)
     try:
         cls = model_class(str(saved.meta["class"]))

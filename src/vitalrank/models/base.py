@@ -157,6 +157,26 @@ class Recommender(Scorer):
         """Write the model as a folder that :func:`vitalrank.load` reads."""
         write_folder(path, self.meta(), {**self.tensors(), **self.log_tensors()}, self.ids())
 
+    def card(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> str:
+        """A README on the model: data, split, settings and, where a test part is held out, figures.
+
+        Parameters
+        ----------
+        path
+            Also write it there: a file, or the model's folder, where it becomes ``README.md``.
+        force
+            Replace a file that is there and is no such card.
+        """
+        from vitalrank.models.card import write_card
+
+        return write_card(self, path, force)
+
+    def push(self, repository: str, **options: Any) -> str:
+        """Upload the model and its card to the Hugging Face Hub: see :func:`vitalrank.models.hub.push`."""
+        from vitalrank.models.hub import push
+
+        return push(self, repository, **options)
+
     def meta(self) -> dict[str, Any]:
         """What a saved folder says about the model beside its arrays."""
         return {"class": type(self).__name__, "settings": self.settings(), "record": self.record()}

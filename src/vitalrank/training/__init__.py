@@ -13,9 +13,21 @@ if TYPE_CHECKING:
     from vitalrank.history import History, Record
     from vitalrank.training.loop import Callback
     from vitalrank.training.tensorboard import TensorBoard
+    from vitalrank.training.trackers import MLflow, WandB
     from vitalrank.training.trainer import Trainer
 
-__all__ = ["Callback", "Engine", "History", "Record", "TensorBoard", "Totals", "TrainConfig", "Trainer"]
+__all__ = [
+    "Callback",
+    "Engine",
+    "History",
+    "MLflow",
+    "Record",
+    "TensorBoard",
+    "Totals",
+    "TrainConfig",
+    "Trainer",
+    "WandB",
+]
 
 # Imported on first use, so that the command line starts fast where it needs the settings alone.
 _load, __dir__ = lazy_names(
@@ -24,11 +36,13 @@ _load, __dir__ = lazy_names(
         "Callback": "training.loop:Callback",
         "Engine": "engines.base:Engine",
         "History": "history:History",
+        "MLflow": "training.trackers:MLflow",
         "Record": "history:Record",
         "TensorBoard": "training.tensorboard:TensorBoard",
         "Totals": "engines.base:Totals",
         "TrainConfig": "config:TrainConfig",
         "Trainer": "training.trainer:Trainer",
+        "WandB": "training.trackers:WandB",
     },
 )
 

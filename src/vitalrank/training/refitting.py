@@ -48,7 +48,7 @@ def sampler_of(history: History) -> Any:
     >>> history = History()
     >>> history.sampler = "DNS(candidates=4)"
     >>> sampler_of(history)
-    DNS(candidates=4)
+    DNS(candidates=4, top=1)
     """
     text = history.sampler or ""
     kinds = {entry.class_name: entry for entry in SAMPLERS.values()}

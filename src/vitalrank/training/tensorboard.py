@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from vitalrank.errors import SettingError
 from vitalrank.history import Record
+from vitalrank.training.trackers import EpochTracker, numbers
 
 
-class TensorBoard:
+class TensorBoard(EpochTracker):
     """A callback that writes every number of an epoch's record as a curve; it needs torch and tensorboard.
 
     Parameters
@@ -35,19 +35,10 @@ class TensorBoard:
 
     def __call__(self, record: Record, model: Any) -> None:
         """Write the record of an epoch."""
-        for name, value in record.items():
-            if name != "epoch" and isinstance(value, (int, float)):
-                self._writer.add_scalar(name, value, record["epoch"])
+        for name, value in numbers(record).items():
+            self._writer.add_scalar(name, value, record["epoch"])
         self._writer.flush()
 
     def close(self) -> None:
         """Let go of the file."""
         self._writer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
