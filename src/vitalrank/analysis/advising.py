@@ -18,6 +18,11 @@ CROWDED = 0.5  # share of places that go to head items, which hold a third of th
 CLUSTERED = 0.5  # score of frequency clustering
 FELL = 0.1  # loss of quality since the best epoch
 
+# What beta did on six logs, from benchmarks/advice.py: the least and the most of the points that the head's share of
+# the lists fell by, and of the change of NDCG@10 in percent.
+TO_HALF = ((0, 15), (-3, 18))  # from beta 0 to 0.5
+TO_ONE = ((0, 12), (-5, 0))  # from 0.5 to 1
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -30,10 +35,9 @@ class Evidence:
     clustering: Clustering | None
     sampler: str | None = None  # its repr
 
-    @property
-    def beta(self) -> float | None:
-        """The sampler's exponent of the degree, if it has one."""
-        found = re.search(r"\bbeta=([0-9.e+-]+)", self.sampler or "")
+    def setting(self, name: str) -> float | None:
+        """A numeric setting of the sampler, if it has one of that name."""
+        found = re.search(rf"\b{name}=(-?[0-9.]+(?:e[+-]?[0-9]+)?)", self.sampler or "")
         return float(found[1]) if found else None
 
 
@@ -72,8 +76,8 @@ def _exhausted(run: Evidence) -> str | None:
     if share is None or share < EXHAUSTED or _is_rising(run):
         return None
     return (
-        f"The search ran into its limit for {_percent(share)} of the positives of the last epoch: raise kappa, "
-        "or raise margin so that more candidates count."
+        f"The search ran into its limit for {_percent(share)} of the positives of the last epoch: raise kappa, which "
+        "makes searches longer, or raise margin so that more candidates count."
     )
 
 
@@ -81,17 +85,19 @@ def _vanished(run: Evidence) -> str | None:
     share = run.last.get("vanished")
     if share is None or share < VANISHED or _is_rising(run):
         return None  # quality that still rises contradicts it
-    adaptive = run.last.get("unviolated") is not None
-    remedy = (
-        "lower margin, so that only closer candidates are taken, or raise reg to keep the scores small."
-        if adaptive
-        else "draw harder negatives with vins, lfm-w or dns (more candidates), or raise reg to keep the scores small."
-    )
+    small = "raise reg to keep the scores small."
+    margin = run.setting("margin")
+    if run.last.get("unviolated") is None:
+        remedy = f"draw harder negatives with vins, lfm-w or dns (more candidates), or {small}"
+    elif margin is None or margin > 0:
+        remedy = f"lower margin, so that only closer candidates are taken, or {small}"
+    else:
+        remedy = small  # below 0 no candidate that merely comes close would count
     return f"Gradients vanish: {_percent(share)} of the positives hardly change the model any more; {remedy}"
 
 
 def _crowded(run: Evidence) -> str | None:
-    if run.exposure is None or run.exposure.head < CROWDED:
+    if run.exposure is None or not _is_crowded(run):
         return None
     return (
         f"The head crowds the lists: {_percent(run.exposure.head)} of the places go to items that hold a third of "
@@ -100,27 +106,38 @@ def _crowded(run: Evidence) -> str | None:
 
 
 def _clustered(run: Evidence) -> str | None:
-    if run.clustering is None or run.clustering.score < CLUSTERED:
+    if run.clustering is None or run.clustering.score < CLUSTERED or _is_rising(run):
         return None
+    remedy = "what is said of the head holds here too" if _is_crowded(run) else _by_beta(run)
     return (
         "Item vectors lie together by frequency: neighbours predict the degree class of "
-        f"{_percent(run.clustering.accuracy)} of the items (chance: {_percent(run.clustering.chance)}); "
-        f"{_by_beta(run)}."
+        f"{_percent(run.clustering.accuracy)} of the items (chance: {_percent(run.clustering.chance)}); {remedy}."
     )
 
 
-def _by_beta(run: Evidence) -> str:
-    """What the exponent of the degree can still do, and what that costs.
+def _is_crowded(run: Evidence) -> bool:
+    """Not while quality rises: the head's share falls with more epochs."""
+    return run.exposure is not None and run.exposure.head >= CROWDED and not _is_rising(run)
 
-    Measured with MF(dim=32), VINS and 40 epochs: from beta 0 to 1 the head's share of the places falls from 52 to
-    38 % and NDCG@10 by 11 % on the synthetic log, from 78 to 68 % and by 4 % on Last.fm.
-    """
-    price = "from beta 0 to 1, two logs lost 10 to 14 points of the head's share, and 4 to 11 % of NDCG@10"
-    if run.beta is None and run.sampler is not None:
-        return f"if quality may pay for it, draw negatives by degree (vins or pop with beta): {price}"
-    if run.beta is not None and run.beta >= 1:
+
+def _by_beta(run: Evidence) -> str:
+    """What the exponent of the degree can still do, and what that did to quality where it was measured."""
+    beta = run.setting("beta")
+    if beta is not None and beta >= 1:
         return "beta is at its limit of 1, so this sampler cannot shift more places to rare items"
-    return f"if quality may pay for it, raise beta{'' if run.beta is None else f' above {run.beta:g}'}: {price}"
+    if beta is None and run.sampler is not None:
+        return f"negatives drawn by degree may help (vins or pop, beta 0.5): {_measured_price('0 to 0.5', TO_HALF)}"
+    if beta is not None and beta < 0.5:
+        return f"raise beta to 0.5: {_measured_price('0 to 0.5', TO_HALF)}"
+    above = "" if beta is None else f" above {beta:g}"
+    return f"if quality may pay for it, raise beta{above}: {_measured_price('0.5 to 1', TO_ONE)}"
+
+
+def _measured_price(step: str, found: tuple[tuple[int, int], tuple[int, int]]) -> str:
+    (least, most), (worst, best) = found
+    change = f"changed by {worst} to +{best} %" if best > 0 else f"fell by {-best} to {-worst} %"
+    points = f"the head lost {least} to {most} points of its share"
+    return f"from {step} with vins, {points} on six logs, and NDCG@10 {change}"
 
 
 def _unfinished(run: Evidence) -> str | None:
@@ -146,6 +163,9 @@ def _restless(run: Evidence) -> str | None:
     losses = [record["loss"] for record in run.records if record.get("loss") is not None]
     if len(losses) < 3 or losses[-1] <= losses[0] or run.last.get("unviolated") is not None:
         return None  # a sampler that searches for violations keeps its loss up by design
+    values = [value for _, value in _measured(run)]
+    if len(values) > 1 and max(values) > values[0]:
+        return None  # quality that rose contradicts it
     return "The loss did not fall: lower lr, or check that the log is the right one."
 
 
