@@ -97,6 +97,10 @@ class Engine(ABC):
     def state(self) -> Mapping[str, Array]:
         """The optimizer's state, by parameter."""
 
+    def constrain(self, values: dict[str, Array]) -> None:
+        """Project values that were made elsewhere onto what the engine keeps true of them, in place."""
+        return
+
     @abstractmethod
     def load(self, values: Mapping[str, Any], state: Mapping[str, Array] | None = None) -> None:
         """Restore values, arrays or a copy, and the optimizer's state if given."""

@@ -34,16 +34,21 @@ class MFEngine(Engine):
         The log, the sampler bound to it, the settings.
     dim, bias
         Columns of a vector; whether one more holds the item's bias, with the constant 1 on the user's side.
+    normalize
+        Whether vectors have length 1: a step follows the gradient of the cosine, then restores the length.
     """
 
-    def __init__(self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool) -> None:
+    def __init__(
+        self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool, normalize: bool = False
+    ) -> None:
         self.step = 0
         self._train = train
         self._sampler = as_bound(sampler, train, config.seed)
         self._config = config
         self._loss = find_loss(config.loss)
         check_loss(config, self._sampler)
-        self._step_config = step_config_of(config, self._sampler, bias)
+        self._normalize = normalize
+        self._step_config = step_config_of(config, self._sampler, bias, normalize)
         self._batch = min(config.batch_of(len(train)), len(train))
 
     @property
@@ -72,6 +77,11 @@ class MFEngine(Engine):
         if state is not None:
             self._restore(self._live_state(), state)
 
+    def constrain(self, values: dict[str, Array]) -> None:
+        if self._normalize:
+            for table in values.values():
+                to_unit_length(table)
+
     def _restore(self, tables: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         for name, table in tables.items():
             if arrays[name].shape != table.shape:  # else a single row would be broadcast over all
@@ -88,18 +98,19 @@ class MFEngine(Engine):
         return self._step_config.optimizer.step_sizes(rate, len(self._train), self._batch, self.step)
 
 
-def step_config_of(config: TrainConfig, sampler: Any, bias: bool) -> StepConfig:
+def step_config_of(config: TrainConfig, sampler: Any, bias: bool, normalize: bool = False) -> StepConfig:
     """What a training step is compiled for: loss, optimizer, regularization, and whether weights carry a gradient."""
     optimizer = OPTIMIZERS[config.optimizer]
     loss = find_loss(config.loss)
     kind = STEP_CONFIGS.get(loss.code, StepConfig)
     return kind(
         loss.code, float(config.margin), sampler.differentiable_weights, optimizer, int(bias), float(config.reg),
-        scale=score_scale(config), power=1.0 / config.temperature if loss.has_temperature else config.bilateral,
+        scale=score_scale(config), normalize=normalize,
+        power=1.0 / config.temperature if loss.has_temperature else config.bilateral,
     )  # fmt: skip
 
 
-def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int) -> Tables:
+def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int, normalize: bool = False) -> Tables:
     """Tables at their initial values, with ``slots`` optimizer values per weight."""
     users = large_zeros((train.n_users, 1 + slots, dim + bias), np.float32)
     items = large_zeros((train.n_items, dim + bias), np.float32)
@@ -107,4 +118,21 @@ def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int)
     fill_normal(items[:, None], dim, seed, 1, _DEVIATION)  # (I, 1, d), as the kernel is compiled for the users
     if bias:
         users[:, 0, dim] = 1.0
+    if normalize:
+        to_unit_length(users[:, 0])
+        to_unit_length(items)
     return Tables(users, items, large_zeros((train.n_items, slots, dim + bias), np.float32))
+
+
+def to_unit_length(table: Array) -> None:
+    """Divide each row by its length, in place.
+
+    Examples
+    --------
+    >>> table = np.array([[3.0, 4.0], [0.0, 0.0]], np.float32)
+    >>> to_unit_length(table)
+    >>> table.tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", table, table))
+    table /= np.where(lengths > 0, lengths, 1.0)[:, None]

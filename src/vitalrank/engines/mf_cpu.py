@@ -32,11 +32,13 @@ _PRELOADED = 8  # batches loaded by one parallel call: starting the threads take
 class CpuEngine(MFEngine, HostEngine):
     """Trains in compiled steps, one per batch, on NumPy arrays; the bits do not depend on the number of threads."""
 
-    def __init__(self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool) -> None:
-        super().__init__(train, sampler, config, dim, bias)
+    def __init__(
+        self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool, normalize: bool = False
+    ) -> None:
+        super().__init__(train, sampler, config, dim, bias, normalize)
         self._backend = ArrayBackend()
         with enough_memory("cpu", 0, _ADVICE):
-            self._tables = new_tables(train, dim, bias, self._step_config.optimizer.slots, config.seed)
+            self._tables = new_tables(train, dim, bias, self._step_config.optimizer.slots, config.seed, normalize)
             self._buffers = _Buffers(train, self._batch, dim + bias, self._sampler.needs_scores)
 
     @property

@@ -38,22 +38,23 @@ class GpuEngine(MFEngine):
 
     Parameters
     ----------
-    train, sampler, config, dim, bias
+    train, sampler, config, dim, bias, normalize
         See :class:`vitalrank.engines.mf.MFEngine`.
     device
         A GPU; or the CPU, where Triton interprets the kernels.
     """
 
     def __init__(
-        self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool, device: str
-    ) -> None:
-        super().__init__(train, sampler, config, dim, bias)
+        self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool, device: str,
+        normalize: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(train, sampler, config, dim, bias, normalize)
         self._device = device
         self._graph: torch.cuda.CUDAGraph | None = None
         self._positive_weight = 1.0  # in the loss, by the number of negatives
         self._item_acc: Accumulators | None = None
         with enough_memory(device, bytes_needed(train, dim + bias, config), _ADVICE):
-            self._arrays = new_device_arrays(train, config, dim, bias, int(self._sampler.seed), device)
+            self._arrays = new_device_arrays(train, config, dim, bias, int(self._sampler.seed), device, normalize)
 
     @property
     def users(self) -> Tensor:

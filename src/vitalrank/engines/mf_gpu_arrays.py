@@ -38,13 +38,13 @@ class DeviceArrays:
 
 
 def new_device_arrays(
-    train: Interactions, config: TrainConfig, dim: int, bias: bool, sampler_seed: int, device: str
+    train: Interactions, config: TrainConfig, dim: int, bias: bool, sampler_seed: int, device: str, normalize: bool
 ) -> DeviceArrays:
     """Tables at their initial values, and every other array whose size does not depend on the number of negatives."""
     size, width = len(train), dim + bias
     batch = min(config.batch_of(size), size)
     slots = OPTIMIZERS[config.optimizer].slots
-    host = new_tables(train, dim, bias, 0, config.seed)
+    host = new_tables(train, dim, bias, 0, config.seed, normalize)
     rows = torch.arange(batch, dtype=torch.int32, device=device)
     weights = None if train.weights is None else torch.tensor(train.weights, device=device)
     return DeviceArrays(

@@ -23,6 +23,7 @@ class StepConfig(NamedTuple):
     reg: float
     scale: float = 1.0  # of the scores that the loss reads
     positive_weight: float = 1.0  # of a positive's own term, in a pointwise loss
+    normalize: bool = False  # whether rows are kept at length 1, so that scores are cosines
     power: float = 1.0  # of the sum of BSL's negatives, or of each term of PSL
 
 

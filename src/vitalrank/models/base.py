@@ -235,6 +235,7 @@ class DotRecommender(Recommender, DotScorer):
     """
 
     constant_columns: int = 0  # trailing query coordinates that are 1 for every user
+    normalize: bool = False  # whether scores are cosines: queries and items have length 1
 
     def vectors_on(self, device: str) -> tuple[Callable[[Any], Any], Any]:
         """The vectors as tensors of a device: queries (B, d) of given users, and the item table (I, d)."""
@@ -255,7 +256,12 @@ class DotRecommender(Recommender, DotScorer):
 
     def query_of(self, items: Array) -> NDArray[np.float32]:
         """The query vector of someone who touched ``items``: see :func:`vitalrank.serving.solve_query`."""
-        return serving.solve_query(self.item_table, items, constant_columns=self.constant_columns)
+        return self.unit(serving.solve_query(self.item_table, items, constant_columns=self.constant_columns))
+
+    def unit(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
+        """A query at length 1 where scores are cosines."""
+        length = np.float32(np.sqrt(query @ query)) if self.normalize else np.float32(0)
+        return query / length if length > 0 else query
 
     def contributions(self, items: Array, item: int) -> NDArray[np.float64]:
         """The terms of a query solved from ``items`` as by :func:`vitalrank.serving.solve_query`, times the item."""
@@ -264,7 +270,8 @@ class DotRecommender(Recommender, DotScorer):
         offset = table[:, self._free :].sum(axis=1)
         shares = serving.query_shares(table[:, : self._free], items, query[: self._free], offset)
         parts: NDArray[np.float64] = shares @ table[item, : self._free].astype(np.float64)
-        return parts
+        length = float(np.sqrt(query @ query)) if self.normalize else 1.0
+        return parts / (length or 1.0)
 
     def similarities(self, item: int) -> NDArray[np.float32]:
         return serving.cosines(self.item_table[:, : self._free], self.item_table[item, : self._free])

@@ -54,6 +54,8 @@ class TorchRecommender(CustomModel, TorchModel):
         it, which is checked before training. ``batch`` then counts windows of ``length`` positives of a user.
     clip
         The most that the gradient of all that is not an embedding may measure, or None.
+    normalize
+        Scores are cosines: queries and item vectors are divided by their lengths where they are scored and served.
 
     Examples
     --------
@@ -83,8 +85,11 @@ class TorchRecommender(CustomModel, TorchModel):
         length: int = 0,
         all_positions: bool = False,
         clip: float | None = 5.0,
+        normalize: bool = False,
     ) -> None:
         super().__init__()
+        check_bool("normalize", normalize)
+        self.normalize = normalize
         self.length = to_int("length", length, least=0)
         check_bool("all_positions", all_positions)
         self.all_positions = all_positions
@@ -93,8 +98,10 @@ class TorchRecommender(CustomModel, TorchModel):
             raise SettingError("all_positions=True needs length=, the most items of a sequence that the encoder reads.")
         self._vectors: Mapping[str, Array] | None = None
         if score is not None:
-            if encoder is not None or item_table is not None or length:
-                raise SettingError("score= takes the place of encoder, item_table and length; give it alone.")
+            if encoder is not None or item_table is not None or length or normalize:
+                raise SettingError(
+                    "score= takes the place of encoder, item_table, length and normalize; give it alone."
+                )
             check_kind("score", score, nn.Module)
             self._network = ScoreNetwork(score, self.clip)
             return
@@ -105,6 +112,7 @@ class TorchRecommender(CustomModel, TorchModel):
             check_kind("item_table", item_table, nn.Module, nn.Parameter)
             kind = CustomSequenceNetwork if self.all_positions else CustomNetwork
             self._network = kind(encoder, item_table, self.length, self.clip)
+            self._network.normalize = normalize
 
     def attach(
         self, encoder: nn.Module | None = None, item_table: ItemTable | None = None, *, score: nn.Module | None = None
@@ -161,10 +169,13 @@ class TorchRecommender(CustomModel, TorchModel):
         options = self._options()
         if not self.all_positions:  # as version 0.1 saved them
             del options["all_positions"]
+        if not self.normalize:
+            del options["normalize"]
         return options if self.has_vectors else {"clip": self.clip}
 
     def _options(self) -> dict[str, Any]:
-        return {"length": self.length, "all_positions": self.all_positions, "clip": self.clip}
+        given = {"length": self.length, "all_positions": self.all_positions, "clip": self.clip}
+        return {**given, "normalize": self.normalize}
 
     def __repr__(self) -> str:
         # Runs of version 0.1 know a model with score= by this name, and are resumed by it.

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from vitalrank import serving
-from vitalrank._util.checks import to_int
+from vitalrank._util.checks import check_bool, to_int
 from vitalrank.config import TrainConfig
 from vitalrank.engines.network import device_of
 from vitalrank.interactions import Interactions
@@ -38,6 +38,8 @@ class LightGCN(TorchModel):
         Columns of a vector.
     layers
         Times that the vectors are propagated; 0 is matrix factorization.
+    normalize
+        Scores are cosines of the propagated vectors; take a loss with a ``temperature`` then.
 
     References
     ----------
@@ -55,16 +57,18 @@ class LightGCN(TorchModel):
 
     defaults: ClassVar[Mapping[str, Any]] = {"lr": 1e-3, "reg": 1e-4, "batch": 2048}
 
-    def __init__(self, dim: int = 64, layers: int = 3) -> None:
+    def __init__(self, dim: int = 64, layers: int = 3, normalize: bool = False) -> None:
         super().__init__()
+        check_bool("normalize", normalize)
+        self.normalize = normalize
         self.dim = to_int("dim", dim)
         self.layers = to_int("layers", layers, least=0)
 
     def settings(self) -> dict[str, Any]:
-        return {"dim": self.dim, "layers": self.layers}
+        return {"dim": self.dim, "layers": self.layers, "normalize": self.normalize}
 
     def new_network(self, train: Interactions) -> LightGCNNetwork:
-        return LightGCNNetwork(train, self.dim, self.layers)
+        return LightGCNNetwork(train, self.dim, self.layers, self.normalize)
 
     def query_of(self, items: Array) -> NDArray[np.float32]:
         """The query of someone with this history, as a node without a vector of its own: what reaches it in the graph.
@@ -74,7 +78,7 @@ class LightGCN(TorchModel):
         network = self.network
         assert isinstance(network, LightGCNNetwork)
         if not self.layers:
-            return serving.solve_query(self.item_table, items)
+            return self.unit(serving.solve_query(self.item_table, items))
         known = np.unique(items)
         degree = np.maximum(self.train.item_degree[known], 1)
         weights = torch.from_numpy((degree * len(known)) ** -0.5).float().to(device_of(network))
@@ -82,7 +86,7 @@ class LightGCN(TorchModel):
             below = network.layer_tables()[:-1]  # what the layers 1 .. K are made of
             reached = sum(weights @ table[network.n_users + known] for table in below)
         assert isinstance(reached, Tensor)
-        return np.asarray((reached / (self.layers + 1)).cpu().numpy(), np.float32)
+        return self.unit(np.asarray((reached / (self.layers + 1)).cpu().numpy(), np.float32))
 
 
 class LightGCNNetwork(DotNetwork):
@@ -91,8 +95,9 @@ class LightGCNNetwork(DotNetwork):
     Both tables are propagated once a step, when the users are encoded, and once between two trainings.
     """
 
-    def __init__(self, train: Interactions, dim: int, layers: int) -> None:
+    def __init__(self, train: Interactions, dim: int, layers: int, normalize: bool = False) -> None:
         super().__init__()
+        self.normalize = normalize
         self.n_users, self.layers = train.n_users, layers
         self.users = embedding(train.n_users, dim, DEVIATION)
         self.items = embedding(train.n_items, dim, DEVIATION)

@@ -20,7 +20,7 @@ from vitalrank.models.trainable import TrainableModel
 
 
 class MF(TrainableModel, DotRecommender):
-    """``score(u, i) = P_u . Q_i``, plus the item's bias ``b_i`` if asked for.
+    """``score(u, i) = P_u . Q_i``, plus the item's bias ``b_i`` if asked for; or the cosine of the two.
 
     Parameters
     ----------
@@ -28,6 +28,10 @@ class MF(TrainableModel, DotRecommender):
         Columns of a vector.
     bias
         One more column holds a bias per item.
+    normalize
+        Scores are cosines: vectors are kept at length 1, and a step follows the gradient of the cosine. They suit the
+        softmax losses with a ``temperature`` near 0.1. There is no L2 of vectors of one length, so ``reg`` is 0, and
+        no bias.
 
     References
     ----------
@@ -45,10 +49,16 @@ class MF(TrainableModel, DotRecommender):
 
     tables: ClassVar[Mapping[str, Table]] = {"users": Table("user"), "items": Table("item")}
 
-    def __init__(self, dim: int = 64, bias: bool = False) -> None:
+    def __init__(self, dim: int = 64, bias: bool = False, normalize: bool = False) -> None:
         check_bool("bias", bias)
+        check_bool("normalize", normalize)
+        if bias and normalize:
+            raise SettingError("bias and normalize exclude each other: a cosine has no bias; set one of them.")
         self.dim = to_int("dim", dim)
         self.bias = bias
+        self.normalize = normalize
+        if normalize:
+            self.defaults = {"reg": 0.0}  # type: ignore[misc]  # of this one
         self.constant_columns = int(self.bias)
         self.history = History()
         self._users: Any = np.zeros((0, 0), np.float32)  # (U, d), a tensor while training on a GPU
@@ -59,15 +69,17 @@ class MF(TrainableModel, DotRecommender):
         device = resolve(config.device)
         if config.precision != "float32":
             raise SettingError(f"precision is {config.precision!r}; matrix factorization trains in float32.")
+        if self.normalize and config.reg:
+            raise SettingError(f"reg is {config.reg:g}, but MF(normalize=True) has vectors of length 1; set reg=0.")
         engine: Any
         if device == "cpu":
             from vitalrank.engines.mf_cpu import CpuEngine
 
-            engine = CpuEngine(train, sampler, config, self.dim, self.bias)
+            engine = CpuEngine(train, sampler, config, self.dim, self.bias, self.normalize)
         else:
             from vitalrank.engines.mf_gpu import GpuEngine
 
-            engine = GpuEngine(train, sampler, config, self.dim, self.bias, device)
+            engine = GpuEngine(train, sampler, config, self.dim, self.bias, device, self.normalize)
         self.train = train
         self.device = device
         self._users, self._items = engine.users, engine.items
@@ -91,7 +103,11 @@ class MF(TrainableModel, DotRecommender):
         return super().vectors_on(device)
 
     def settings(self) -> dict[str, Any]:
-        return {"dim": self.dim, "bias": self.bias}
+        return {"dim": self.dim, "bias": self.bias, "normalize": self.normalize}
+
+    def __repr__(self) -> str:
+        # Runs of version 0.1 know their model by this text, and are resumed by it.
+        return super().__repr__() if self.normalize else f"MF(dim={self.dim!r}, bias={self.bias!r})"
 
     def tensors(self) -> dict[str, Array]:
         return {"users": _host(self._users), "items": _host(self._items)}

@@ -16,7 +16,15 @@ _LEVELS = 1 << 16  # of the random number that decides whether an element is dro
 
 
 class DotNetwork(Network):
-    """A network whose score is one dot product: ``encode`` gives queries (B, d)."""
+    """A network whose score is one dot product: ``encode`` gives queries (B, d).
+
+    Attributes
+    ----------
+    normalize
+        Whether scores are cosines: queries and rows are divided by their lengths where they are scored and served.
+    """
+
+    normalize = False
 
     @abstractmethod
     def rows(self, ids: Tensor) -> Tensor:
@@ -28,10 +36,14 @@ class DotNetwork(Network):
 
     def score(self, encoded: Tensor, ids: Tensor) -> Tensor:
         # Not a batched matrix product: for vectors this short its overhead is three times the work.
-        return (self.rows(ids).float() * encoded.float().unsqueeze(1)).sum(-1)  # (B, C)
+        return (self.unit(self.rows(ids).float()) * self.unit(encoded.float()).unsqueeze(1)).sum(-1)  # (B, C)
 
     def sampler_inputs(self, encoded: Tensor) -> dict[str, Any]:
-        return {"queries": encoded.detach().float(), "item_table": self.table().float()}
+        return {"queries": self.unit(encoded.detach().float()), "item_table": self.unit(self.table().float())}
+
+    def unit(self, vectors: Tensor) -> Tensor:
+        """The vectors as they are scored: at length 1 where scores are cosines."""
+        return functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
 
 class SequenceNetwork(DotNetwork):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from vitalrank._util.checks import to_float, to_int
+from vitalrank._util.checks import check_bool, to_float, to_int
 from vitalrank.config import TrainConfig
 from vitalrank.engines.network import device_of
 from vitalrank.errors import SettingError
@@ -47,6 +47,8 @@ class SASRec(TorchModel):
         Blocks; attention heads in each, a divisor of ``dim``.
     dropout
         Share dropped of the embeddings, of the attention's output and within the pointwise network.
+    normalize
+        Scores are cosines; take a loss with a ``temperature`` then.
 
     References
     ----------
@@ -65,20 +67,25 @@ class SASRec(TorchModel):
 
     defaults: ClassVar[Mapping[str, Any]] = {"loss": "cross_entropy", "lr": 1e-3, "reg": 0.0, "batch": 128}
 
-    def __init__(self, dim: int = 64, length: int = 50, layers: int = 2, heads: int = 1, dropout: float = 0.2) -> None:
+    def __init__(
+        self, dim: int = 64, length: int = 50, layers: int = 2, heads: int = 1, dropout: float = 0.2,
+        normalize: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.dim = to_int("dim", dim)
         self.length = to_int("length", length)
         self.layers = to_int("layers", layers)
         self.heads = to_int("heads", heads)
         self.dropout = to_float("dropout", dropout, least=0)
+        check_bool("normalize", normalize)
+        self.normalize = normalize
         if self.dropout >= 1.0:
             raise SettingError(f"dropout is {dropout!r}; it must be at least 0 and below 1.")
         if self.dim % self.heads:
             raise SettingError(f"heads is {heads!r}, which does not divide dim={dim!r}; choose a divisor.")
 
     def settings(self) -> dict[str, Any]:
-        names = ("dim", "length", "layers", "heads", "dropout")
+        names = ("dim", "length", "layers", "heads", "dropout", "normalize")
         return {name: getattr(self, name) for name in names}
 
     def new_network(self, train: Interactions) -> SASRecNetwork:
@@ -90,14 +97,17 @@ class SASRec(TorchModel):
         context[0, : min(len(items), self.length)] = items[-self.length :]
         tensor = torch.from_numpy(context).to(device_of(self.network))
         with torch.no_grad():
-            return np.asarray(self.network.encode(tensor[:, 0], tensor)[0].cpu().numpy())
+            return self.unit(np.asarray(self.network.encode(tensor[:, 0], tensor)[0].cpu().numpy()))
 
 
 class SASRecNetwork(SequenceNetwork):
     """The item table, the positions and the blocks."""
 
-    def __init__(self, n_items: int, dim: int, length: int, layers: int, heads: int, dropout: float) -> None:
+    def __init__(
+        self, n_items: int, dim: int, length: int, layers: int, heads: int, dropout: float, normalize: bool = False
+    ) -> None:
         super().__init__()
+        self.normalize = normalize
         self.length = length
         self._reg = 0.0
         self.items = embedding(n_items, dim, DEVIATION)
@@ -126,7 +136,16 @@ class SASRecNetwork(SequenceNetwork):
     def score(self, encoded: Tensor, ids: Tensor) -> Tensor:
         if ids.is_cuda:
             return super().score(encoded, ids)
-        return lookup_scores(encoded, self.items.weight, ids, self._reg)
+        scores = lookup_scores(self.unit(encoded.float()), self.items.weight, ids, self._reg)
+        return scores / self._lengths(ids) if self.normalize else scores
+
+    def _lengths(self, ids: Tensor) -> Tensor:
+        """The lengths of looked-up rows, free of L2; each row is read once."""
+        named = torch.zeros(self.items.num_embeddings, dtype=torch.bool)
+        named[ids.flatten()] = True
+        rows = functional.embedding(named.nonzero()[:, 0], self.items.weight, sparse=True)
+        place = named.cumsum(0) - 1
+        return functional.embedding(place[ids], rows.norm(dim=1, keepdim=True)).squeeze(-1)
 
     def rows(self, ids: Tensor) -> Tensor:
         return self.items(ids)  # type: ignore[no-any-return]

@@ -135,7 +135,7 @@ class TorchModel(TorchModelBase, DotRecommender):
         return network
 
     def queries(self, users: Array) -> NDArray[np.float32]:
-        return np.asarray(self.encoded(users).cpu().numpy(), np.float32)
+        return np.asarray(self.dot_network.unit(self.encoded(users)).cpu().numpy(), np.float32)
 
     @property
     def device(self) -> str:  # type: ignore[override]
@@ -145,11 +145,13 @@ class TorchModel(TorchModelBase, DotRecommender):
     def vectors_on(self, device: str) -> tuple[Any, Any]:
         if device == "cpu" or device != self.device:
             return super().vectors_on(device)
-        return lambda users: self._encoded(users.long()), self.dot_network.table().contiguous()
+        network = self.dot_network
+        return lambda users: network.unit(self._encoded(users.long())), network.unit(network.table()).contiguous()
 
     @property
     def item_table(self) -> NDArray[np.float32]:
-        return np.ascontiguousarray(self.dot_network.table().cpu().numpy(), np.float32)
+        network = self.dot_network
+        return np.ascontiguousarray(network.unit(network.table()).cpu().numpy(), np.float32)
 
 
 @contextmanager

@@ -104,6 +104,10 @@ class WarmStart:
             self._copy_known(values[name], self.values[name], table, train)
         for name in sorted(tables, key=lambda name: tables[name].side == "item"):  # items by all of their users
             self._place_new(values, tables, name, train)
+        placed = {name: values[name] for name in tables}
+        for name, table in tables.items():  # known rows stay as they are
+            placed[name] = values[name][table.rows * self._sizes(table, train)[0] :]
+        engine.constrain(placed)
         state = {name: _padded(self.state[name], like) for name, like in engine.state().items() if name in self.state}
         is_whole = state.keys() == engine.state().keys() and bool(state)
         engine.load(values, state if is_whole else None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from numba.extending import overload
 
-from vitalrank.kernels.compiling import FAST, PICKED
+from vitalrank.kernels.compiling import FAST, INNER, PICKED, njit
 from vitalrank.kernels.optimizers import (
     ADAGRAD_EPS,
     ADAM_EPS,
@@ -53,6 +54,28 @@ def _adam(optimizer: Any, rate: Any, decay: Any, gradient: Any, values: Any, sta
         square += (grad * grad - square) * ONE_MINUS_BETA_2
         state[0, f], state[1, f] = mean, square
         values[f] -= rate * mean / (math.sqrt(square) + ADAM_EPS)
+
+
+@njit(cache=True, fastmath=FAST, **INNER)
+def to_tangent(gradient: Any, values: Any) -> None:
+    """The gradient of a function of a row's direction, at a row of length 1: without its part along the row."""
+    along = np.float32(0.0)
+    for f in range(len(values)):
+        along += gradient[f] * values[f]
+    for f in range(len(values)):
+        gradient[f] -= along * values[f]
+
+
+@njit(cache=True, fastmath=FAST, error_model="numpy", **INNER)
+def to_unit(values: Any) -> None:
+    """Divide a row by its length."""
+    square = np.float32(0.0)
+    for f in range(len(values)):
+        square += values[f] * values[f]
+    if square > 0.0:
+        factor = np.float32(1.0) / math.sqrt(square)
+        for f in range(len(values)):
+            values[f] *= factor
 
 
 _UPDATES = {Sgd: _sgd, Adagrad: _adagrad, Adam: _adam}

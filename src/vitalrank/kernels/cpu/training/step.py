@@ -25,7 +25,7 @@ from vitalrank.kernels.cpu.training.coalescing import (
     shard_bounds,
 )
 from vitalrank.kernels.cpu.training.gradients import loss_grad, loss_scores, scale_row, unmixed_grads
-from vitalrank.kernels.cpu.training.optimizers import update_row
+from vitalrank.kernels.cpu.training.optimizers import to_tangent, to_unit, update_row
 from vitalrank.kernels.step_config import StepConfig
 from vitalrank.losses import VANISHED
 
@@ -157,7 +157,11 @@ def _update_users(
         decay = np.float32(config.reg * (rows.starts[group + 1] - rows.starts[group]))
         row = rows.rows[group]
         values, state = tables.users[row, 0, : width - config.frozen], tables.users[row, 1:]
+        if config.normalize:
+            to_tangent(gradient, values)
         update_row(config.optimizer, np.float32(rate), decay, gradient, values, state)
+        if config.normalize:
+            to_unit(values)
 
 
 @njit(inline="always", cache=True, fastmath=FAST, error_model="numpy", **LEAN)
@@ -206,7 +210,11 @@ def _update_items(
             _add_item_gradient(rows.order[occurrence], buffers.score_grads, batch.queries, gradient)
         decay = np.float32(config.reg * (last - first))
         row = rows.rows[group]
+        if config.normalize:
+            to_tangent(gradient, tables.items[row])
         update_row(config.optimizer, np.float32(rate), decay, gradient, tables.items[row], tables.item_state[row])
+        if config.normalize:
+            to_unit(tables.items[row])
 
 
 @njit(inline="always", cache=True, fastmath=FAST, **LEAN)

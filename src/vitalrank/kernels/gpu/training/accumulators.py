@@ -47,9 +47,12 @@ def elect_owner(acc: tl.tensor, occurrence: tl.tensor, row: tl.tensor, step: tl.
 
 
 @triton.jit
-def mark_multi_hit(acc: tl.tensor, before: tl.tensor, row: tl.tensor, step: tl.tensor, mask: tl.tensor) -> None:
-    """Mark the rows that had an owner already in this step, by the keys that ``elect_owner`` returned."""
-    tl.store(acc.multi_hit + row, step.to(tl.int32) + row.to(tl.int32) * 0, mask=mask & ((before >> 32) == step))
+def mark_multi_hit(
+    acc: tl.tensor, before: tl.tensor, row: tl.tensor, step: tl.tensor, mask: tl.tensor, ALL: tl.constexpr
+) -> None:
+    """Mark the rows that had an owner already in this step, by the keys that ``elect_owner`` returned; or all."""
+    marked = mask if ALL else mask & ((before >> 32) == step)
+    tl.store(acc.multi_hit + row, step.to(tl.int32) + row.to(tl.int32) * 0, mask=marked)
 
 
 @triton.jit

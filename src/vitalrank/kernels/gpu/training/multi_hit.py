@@ -24,15 +24,25 @@ _ROWS, _WARPS = 8, 2
 
 
 def elect_owners(
-    offset: int, step_state: StepState, ids: Tensor, batch: Batch, user_acc: Accumulators, item_acc: Accumulators
+    config: StepConfig,
+    offset: int,
+    step_state: StepState,
+    ids: Tensor,
+    batch: Batch,
+    user_acc: Accumulators,
+    item_acc: Accumulators,
 ) -> None:
-    """Elect the owner of each row of the batch, and mark the rows that it hits repeatedly."""
+    """Elect the owner of each row of the batch, and mark the rows that it hits repeatedly.
+
+    Rows that are kept at length 1 are all marked: their update needs the whole gradient at once.
+    """
     size, many = ids.shape
     K = triton.next_power_of_2(many)
     rows = max(_CELLS // K, 1)
     _elect_owners[(triton.cdiv(size, rows),)](
-        offset, step_state, ids, batch, user_acc, item_acc, size, many, R=rows, K=K, num_warps=1
-    )
+        offset, step_state, ids, batch, user_acc, item_acc, size, many, R=rows, K=K,
+        NORMALIZE=bool(config.normalize), num_warps=1,
+    )  # fmt: skip
 
 
 def update_multi_hit(
@@ -54,7 +64,7 @@ def update_multi_hit(
     _update_multi_hit[(user_blocks + triton.cdiv(item_slots, _ROWS),)](
         offset, step_state, ids, batch, tables, user_acc, item_acc, user_blocks, user_slots, item_slots, many, width,
         config.frozen, R=_ROWS, D=triton.next_power_of_2(width), OPTIMIZER=config.optimizer.code,
-        SLOTS=config.optimizer.slots, num_warps=_WARPS,
+        SLOTS=config.optimizer.slots, NORMALIZE=bool(config.normalize), num_warps=_WARPS,
     )  # fmt: skip
 
 
@@ -70,6 +80,7 @@ def _elect_owners(
     many: tl.tensor,
     R: tl.constexpr,
     K: tl.constexpr,
+    NORMALIZE: tl.constexpr,
 ) -> None:
     b = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     x = tl.arange(0, K)
@@ -86,9 +97,9 @@ def _elect_owners(
     user_key = elect_owner(user_acc, b, user, step, trained)
     item_key = elect_owner(item_acc, occurrence, item, step, trained)
     negative_key = elect_owner(item_acc, occurrence[:, None] + 1 + x[None, :], negative, step, drawn)
-    mark_multi_hit(user_acc, user_key, user, step, trained)
-    mark_multi_hit(item_acc, item_key, item, step, trained)
-    mark_multi_hit(item_acc, negative_key, negative, step, drawn)
+    mark_multi_hit(user_acc, user_key, user, step, trained, NORMALIZE)
+    mark_multi_hit(item_acc, item_key, item, step, trained, NORMALIZE)
+    mark_multi_hit(item_acc, negative_key, negative, step, drawn, NORMALIZE)
 
 
 @triton.jit
@@ -105,6 +116,7 @@ def _update_slots(
     D: tl.constexpr,
     OPTIMIZER: tl.constexpr,
     SLOTS: tl.constexpr,
+    NORMALIZE: tl.constexpr,
 ) -> None:
     """Update the multi-hit rows whose accumulators are in these slots, and clear the slots."""
     owned = (acc.by_row == 1) | is_owner(acc, row, step, slot)
@@ -114,7 +126,15 @@ def _update_slots(
         inside = updated[:, None] & (d < free)
         grad = take_sum(acc, slot[:, None] * width + d, inside)  # (R, D)
         cell, state_cell = row[:, None] * width + d, row[:, None] * (SLOTS * width) + d
+        if NORMALIZE:  # as kernels.cpu.training.optimizers.to_tangent and to_unit
+            value = tl.load(values + cell, mask=inside, other=0.0)
+            grad -= tl.sum(grad * value, axis=1)[:, None] * value
         update_rows(values, state, cell, state_cell, width, grad, rate, inside, OPTIMIZER)
+        if NORMALIZE:
+            tl.debug_barrier()  # what was stored is read
+            value = tl.load(values + cell, mask=inside, other=0.0)
+            square = tl.sum(value * value, axis=1)[:, None]
+            tl.store(values + cell, value / tl.sqrt(tl.where(square > 0.0, square, 1.0)), mask=inside)
 
 
 @triton.jit(do_not_specialize=["offset"])
@@ -136,6 +156,7 @@ def _update_multi_hit(
     D: tl.constexpr,
     OPTIMIZER: tl.constexpr,
     SLOTS: tl.constexpr,
+    NORMALIZE: tl.constexpr,
 ) -> None:
     block = tl.program_id(0).to(tl.int64)
     step = step_of(step_state, offset)
@@ -148,7 +169,19 @@ def _update_multi_hit(
             row = tl.load(batch.users + slot, mask=mask, other=-1).to(tl.int64)
         free = width - frozen
         _update_slots(
-            tables.users, tables.user_state, user_acc, slot, row, step, rate, width, free, D, OPTIMIZER, SLOTS
+            tables.users,
+            tables.user_state,
+            user_acc,
+            slot,
+            row,
+            step,
+            rate,
+            width,
+            free,
+            D,
+            OPTIMIZER,
+            SLOTS,
+            NORMALIZE,
         )
     else:
         slot = (block - user_blocks) * R + tl.arange(0, R)
@@ -160,5 +193,17 @@ def _update_multi_hit(
             row = tl.load(batch.positives + b, mask=mask & (x < 0), other=-1).to(tl.int64)
             row = tl.maximum(row, tl.load(ids + b * many + x, mask=mask & (x >= 0), other=-1))
         _update_slots(
-            tables.items, tables.item_state, item_acc, slot, row, step, rate, width, width, D, OPTIMIZER, SLOTS
+            tables.items,
+            tables.item_state,
+            item_acc,
+            slot,
+            row,
+            step,
+            rate,
+            width,
+            width,
+            D,
+            OPTIMIZER,
+            SLOTS,
+            NORMALIZE,
         )

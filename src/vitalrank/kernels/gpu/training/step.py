@@ -46,7 +46,7 @@ def train_step(
     size, many = ids.shape
     width = tables.users.shape[1]
     K, D = triton.next_power_of_2(many), triton.next_power_of_2(width)
-    elect_owners(offset, step_state, ids, batch, user_acc, item_acc)
+    elect_owners(config, offset, step_state, ids, batch, user_acc, item_acc)
     rows = _ROWS if K == 1 else 1
     _forward_backward[(triton.cdiv(size, rows),)](
         offset, step_state, ids, weights, weights if mix is None else mix, tries,
