@@ -131,7 +131,7 @@ def _read(path: Path) -> Outcome:
         check_outcome(plain, per_user)
         if digest is not None and digest != _digest(plain, per_user):
             raise ValueError("changed since it was written")
-        return Outcome(**plain, per_user=per_user)
+        return Outcome(**plain, per_user=per_user.astype(np.float64, copy=False))  # studies keep float32
     except (OSError, ValueError, TypeError, KeyError, AttributeError, SafetensorError) as error:
         raise StorageError(f"{path}: not a whole result ({error}); remove it to run it again.") from error
 

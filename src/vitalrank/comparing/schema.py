@@ -104,5 +104,9 @@ def check_outcome(plain: Mapping[str, Any], per_user: NDArray[Any]) -> None:
     for name, (check, meaning) in _SCHEMA.items():
         if name in plain and not check(plain[name]):
             raise ValueError(f"{name} is not {meaning}")
-    if per_user.ndim != 1 or per_user.dtype not in _FLOATS or not bool((np.abs(per_user) < _LARGEST).all()):
+    if (
+        per_user.ndim != 1
+        or per_user.dtype not in _FLOATS
+        or not bool((np.abs(per_user, dtype=np.float64) < _LARGEST).all())
+    ):
         raise ValueError("per_user is not one finite float64 or float32 number per user")

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 from vitalrank.config import TrainConfig
-from vitalrank.samplers import AOBPR, CML, DNS, IRGAN, LFMD, LFMW, PRIS, SA, VINS, Popularity, Sampler, Uniform
+from vitalrank.models import model_class
+from vitalrank.samplers import (
+    AHNS,
+    AOBPR,
+    CML,
+    DNS,
+    IRGAN,
+    LFMD,
+    LFMW,
+    PRIS,
+    SA,
+    VINS,
+    InBatch,
+    MixGCF,
+    Popularity,
+    Sampler,
+    Uniform,
+)
 from vitalrank.tuning.plans import Plan, plan_of
 from vitalrank.tuning.rounds import Rounds
 from vitalrank.tuning.spaces import Choice, Dimension, Range, named_space
@@ -27,6 +45,7 @@ _DEEP = ("fpmc", "marank", "irgan")
 MARGIN = Range(0.25, 2.0, log=True)
 WEIGHT = Choice(("log2", "harmonic", "none"))
 BUFFER = Range(32, 1024, log=True)
+TEMPERATURE = Range(0.05, 1.0, log=True)
 
 
 def _own(sampler: str, **changes: Dimension) -> Space:
@@ -68,6 +87,16 @@ class StudyMethod:
         return self.model in _DEEP
 
     @property
+    def is_seeded(self) -> bool:
+        """Whether two runs differ by their seed."""
+        return self.sampler is not None or "seed" in self.model_parameters
+
+    @property
+    def model_parameters(self) -> frozenset[str]:
+        """The names of its model's settings."""
+        return frozenset(signature(model_class(self.model)).parameters)
+
+    @property
     def plan(self) -> Plan:
         """What is searched, by where it belongs."""
         return plan_of(self.model, self.sampler, dict(self.space), TrainConfig(**self.training))
@@ -89,6 +118,12 @@ _ALL = (
         "itemknn", "Item-KNN", None,
         {"neighbours": Choice((20, 50, 100, 200, 400)), "shrinkage": Choice((0.0, 10.0, 50.0, 200.0))},
         model="itemknn", model_settings={"similarity": "cosine"}, cost=0.1,
+    ),
+    StudyMethod("ease", "EASE", None, {"reg": Range(10.0, 10_000.0, log=True)}, model="ease", beyond=True),
+    StudyMethod(
+        "als", "ALS", None,
+        {"reg": Range(0.1, 100.0, log=True), "alpha": Range(1.0, 100.0, log=True), "epochs": Choice((10, 15, 30))},
+        model="als", beyond=True,
     ),
     StudyMethod("uni", "Uni", Uniform(), STEPS, rank=0),
     StudyMethod("pop", "POP", Popularity(), _own("pop")),
@@ -117,6 +152,15 @@ _ALL = (
         beyond=True, cost=2,
     ),
     StudyMethod(
+        "ahns", "AHNS", AHNS(),
+        {
+            **STEPS, "candidates": Range(8, 64, log=True), "alpha": Range(0.1, 2.0, log=True),
+            "beta": Range(0.02, 1.0, log=True),
+        },
+        beyond=True, cost=2,
+    ),
+    StudyMethod("mixgcf", "MixGCF", MixGCF(), {**STEPS, "candidates": Range(8, 64, log=True)}, beyond=True, cost=2),
+    StudyMethod(
         "softmax", "sampled softmax", Uniform(), {**MANY, "negatives": Choice((64, 128, 256))},
         training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
     ),
@@ -124,6 +168,11 @@ _ALL = (
         "softmax-pop", "softmax, negatives as in a batch", Popularity(beta=1.0),
         {**MANY, "negatives": Choice((64, 128, 256))},
         training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
+    ),
+    StudyMethod(
+        "in-batch", "in-batch softmax, logQ", InBatch(),
+        {**MANY, "candidates": Choice((64, 128, 256)), "temperature": TEMPERATURE},
+        training={"loss": "softmax", "correct": "logq"}, beyond=True, rank=2, cost=10,
     ),
     StudyMethod(
         "vins-exact", "VINS, exact draws", VINS(shots=None), {**_VINS, "weight": WEIGHT}, beyond=True,

@@ -25,8 +25,8 @@ FORMS = ("vins-log2", "vins-exact")  # VINS with another law, or with the paper'
 RIVALS = ("lfm-w", "lfm-w-harmonic", "dns")
 SEARCHERS = ("lfm-w", "vins")  # samplers that search for a violator
 PICTURED = ("uni", "vins")
-_NOT_TRACKED = ("sa", "pris", "irgan", "softmax", "softmax-pop", "itemknn")  # many negatives, or none, a positive
-TRACKED = tuple(name for name in METHODS if name not in _NOT_TRACKED)
+_NOT_TRACKED = ("sa", "pris", "irgan", "softmax", "softmax-pop", "in-batch")  # many negatives a positive
+TRACKED = tuple(name for name, one in METHODS.items() if one.sampler is not None and name not in _NOT_TRACKED)
 _POINTS = 60  # of a curve
 
 

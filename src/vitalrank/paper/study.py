@@ -78,7 +78,11 @@ class Study:
         here = self.settings
         training = self._lengths(kind, method.is_deep)
         if method.sampler is None:
-            return StudyJob(kind, source, method, settings, seed, here.protocol)
+            own = {"dim": here.dim, "seed": seed}
+            shared = {name: value for name, value in own.items() if name in method.model_parameters}
+            return StudyJob(
+                kind, source, method, replace(settings, model={**shared, **settings.model}), seed, here.protocol
+            )
         full = Settings(
             model={"dim": here.dim, **settings.model},
             sampler=dict(settings.sampler),
@@ -115,7 +119,7 @@ class Study:
             trial_jobs = partial(self._runs, "trial", source, method)
             runoff_jobs = partial(self._runs, "runoff", source, method)
             half = max(rounds.trials // 2, 1)
-            finalists = 1 if method.sampler is None else min(here.finalists, half)
+            finalists = min(here.finalists, half) if method.is_seeded else 1
             self._searches[key] = MethodSearch(method.plan, rounds, trial_jobs, runoff_jobs, finalists, self.store)
         return self._searches[key]
 
@@ -143,7 +147,7 @@ class Study:
         """A model without steps has no seeds."""
         here = self.settings
         seeds = here.model_seeds if method.is_deep else here.seeds
-        return range(1 if method.sampler is None else seeds)
+        return range(seeds if method.is_seeded else 1)
 
     def finals(self, source: Source, method: StudyMethod) -> list[StudyJob]:
         """The runs with the best settings; none before they are known."""

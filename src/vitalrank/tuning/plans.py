@@ -20,7 +20,8 @@ from vitalrank.tuning.spaces import Choice, Dimension, Range, including, named_s
 # both where a model's own sampler takes it from the training.
 _TRAINING = {
     "lr": "lr", "reg": "reg", "batch": "batch", "negatives": "negatives", "epochs": "epochs", "loss": "loss",
-    "optimizer": "optimizer", "schedule": "schedule", "hinge_margin": "margin",
+    "optimizer": "optimizer", "schedule": "schedule", "hinge_margin": "margin", "temperature": "temperature",
+    "calibration": "calibration",
 }  # fmt: skip
 _OWN = "own"  # a model that no registry knows
 
