@@ -86,7 +86,10 @@ def test_a_run_is_drawn_on_a_page(trained, tmp_path, capsys):
     assert call("inspect", folder, "--page", tmp_path / "page.html") == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "MF with VINS reaches NDCG@10" in page
-    assert "Run a" in page
+    assert "<title>One run: MF with VINS</title>" in page
+    assert "<h2>Figures" in page
+    for word in ("Click a column", "tune TRIALS", "What the samplers did", "sortable", "aria-pressed", "MF with VI…"):
+        assert word not in page.partition("<body>")[2].partition("<script>")[0], word
     assert "VINS(beta=0.5, kappa=32" in page
     assert "nothing to draw" not in page
     assert "page.html" in capsys.readouterr().out

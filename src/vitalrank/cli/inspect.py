@@ -46,7 +46,8 @@ def inspect(
     parts = [part for name, part in model.held_out.items() if name == "valid"]
     found = inspect_model(model, n, exclude=parts, sample=sample, seed=seed, threads=threads)
     if page is not None:
-        vr.report.write_report(vr.report.results_of(model), page, f"Run {run.resolve().name}", force=force)
+        results = vr.report.results_of(model)
+        vr.report.write_report(results, page, f"One run: {results.rows[0].label}", force=force)
     if json:
         print_json({"run": str(run), "model": repr(model), **_metadata(model.history), **found.to_dict()})
         return

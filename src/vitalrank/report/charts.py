@@ -60,7 +60,7 @@ def line_chart(
 
 
 def stacked_bars(rows: Sequence[tuple[str, Sequence[float]]], parts: Sequence[str], label: str, percent: bool) -> str:
-    """One bar per row, cut into parts; lengths are comparable between rows.
+    """One bar per row, cut into parts; lengths are comparable between rows. A row alone needs no name.
 
     Examples
     --------
@@ -69,14 +69,14 @@ def stacked_bars(rows: Sequence[tuple[str, Sequence[float]]], parts: Sequence[st
     """
     if not rows:
         return ""
-    left, step = 74, 26
+    left, step = 74 if any(name for name, _ in rows) else 2, 26
     across = Scale(0.0, max(sum(values) for _, values in rows) or 1.0, left, WIDTH - 48)
     drawn = []
     for number, (name, values) in enumerate(rows):
         top, total, begin = TOP + number * step, sum(values), 0.0
         drawn.append(f'<text class="name" x="{left - 8}" y="{top + 13}" text-anchor="end">{_cut(name, 11)}</text>')
         for part, value in zip(parts, values, strict=True):
-            tip = f"{name}, {part}: {_amount(value, percent)}"
+            tip = f"{name}{', ' if name else ''}{part}: {_amount(value, percent)}"
             if total and not percent:
                 tip += f" ({100 * value / total:.0f} %)"
             drawn.append(_segment(across(begin), across(begin + value), top, part, tip, value / total if total else 0))

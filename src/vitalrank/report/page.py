@@ -72,8 +72,8 @@ def write_report(
     place = Path(path)
     check_page(place, force=force)
     if isinstance(results, Recommender):
-        title = repr(results) if title == "Samplers compared" else title
         results = results_of(results)
+        title = f"One run: {results.rows[0].label}" if title == "Samplers compared" else title
     write_text(place, make_page(results, title))
     return place
 

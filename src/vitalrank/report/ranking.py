@@ -33,13 +33,17 @@ def ranking(results: Results) -> str:
         for number, row in enumerate(rows)
     )
     ranks = metric_name(results.metric)
-    heads = "".join(_head(column.name, column.first, column.name == ranks) for column in columns)
+    head = _head if len(results.rows) > 1 else _plain_head
+    heads = "".join(head(column.name, column.first, column.name == ranks) for column in columns)
     said = [f"{column.meaning}" for column in columns if column.meaning]
     said.insert(0, "Means over the test users." + (_SPREAD if any(row.spread for row in results.rows) else ""))
+    alone = len(results.rows) == 1  # nothing to sort, and no settings of others to be fair to
+    if not alone:
+        said += [*notes(results)[-1:], "Click a column to sort."]
     return (
-        '<section class="ranking"><h2>Ranking</h2><div class="scroll"><table class="sortable"><thead><tr>'
-        f"{heads}</tr></thead><tbody>{body}</tbody></table></div>"
-        f'<p class="soft">{escape(" ".join([*said, *notes(results)[-1:]]))} Click a column to sort.</p></section>'
+        f'<section class="ranking"><h2>{"Figures" if alone else "Ranking"}</h2><div class="scroll">'
+        f"<table{'' if alone else ' class=sortable'}><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<p class="soft">{escape(" ".join(said))}</p></section>'
     )
 
 
@@ -78,6 +82,10 @@ def _spread(row: Row, name: str) -> str:
 def _head(name: str, first: str, ranks: bool) -> str:
     sort = ' aria-sort="descending"' if ranks else ""
     return f'<th scope="col" data-first="{first}"{sort}><button type="button">{escape(name)}</button></th>'
+
+
+def _plain_head(name: str, first: str, ranks: bool) -> str:
+    return f'<th scope="col">{escape(name)}</th>'
 
 
 def _cell(value: Any, inside: str) -> str:

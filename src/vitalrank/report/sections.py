@@ -73,12 +73,14 @@ def curves(results: Results) -> str:
 def dynamics(results: Results) -> str:
     tries = lines(results, lambda run: points(run.records, "tries"))
     vanished = lines(results, lambda run: [(x, 100 * y) for x, y in points(run.records, "vanished")])
+    if len(results.rows) == 1 and not any(y for line in vanished for _, y in line.points):
+        vanished = []  # a line at 0 with nothing to compare
     highest = lines(results, lambda run: imbalances(run.records, "max"), seeds=False)
     lowest = lines(results, lambda run: imbalances(run.records, "min"), seeds=False, dashed=True)
     upper = lines(results, lambda run: imbalances(run.records, "q75"), seeds=False)
     lower = lines(results, lambda run: imbalances(run.records, "q25"), seeds=False, dashed=True)
     return _section(
-        "What the samplers did",
+        f"What the sampler{'s' if len(results.rows) > 1 else ''} did",
         "",
         "grid-2",
         figure(
@@ -108,9 +110,10 @@ def dynamics(results: Results) -> str:
 
 def popularity(results: Results) -> str:
     firsts = [row.runs[0] for row in results.rows]
-    hits = [(run.label, [run.bands.get(band, 0.0) for band in BANDS]) for run in firsts if run.bands]
+    alone = len(firsts) == 1
+    hits = [("" if alone else run.label, [run.bands.get(band, 0.0) for band in BANDS]) for run in firsts if run.bands]
     shown = [
-        (run.label, [run.inspection["exposure"][band] for band in BANDS])
+        ("" if alone else run.label, [run.inspection["exposure"][band] for band in BANDS])
         for run in firsts
         if "exposure" in run.inspection
     ]
@@ -143,12 +146,17 @@ def vectors(results: Results) -> str:
         "Mean norm of items of like degree. Where a line rises, popular items have the longer vectors.",
     )
     names = zip(BANDS, CLASSES, strict=True)
+    alone = len(results.rows) == 1
+    charts = (
+        f'<div class="grid-2">{figures[0]}{norm_chart}</div>'
+        if alone
+        else f'<div class="grid-3">{"".join(figures)}</div><div class="grid-2">{norm_chart}</div>'
+    )
     return (
         "<section><h2>Item vectors</h2><p class='soft'>Items in the plane, coloured by degree. Where vectors follow "
         "frequency and not taste, colours lie apart: clustering is how much better than chance an item’s neighbours "
         "predict its class, from 0 to 1. Outliers lie on the edge.</p>"
-        f'{_band_key(names)}<div class="grid-3">{"".join(figures)}</div>'
-        f'<div class="grid-2">{norm_chart}</div></section>'
+        f"{_band_key(names)}{charts}</section>"
     )
 
 
@@ -207,6 +215,8 @@ def _faint(results: Results) -> str:
 
 
 def _key(results: Results) -> str:
+    if len(results.rows) == 1:
+        return ""
     items = "".join(
         f'<li><button type="button" aria-pressed="true" data-entry="{number}">'
         f'<i class="{style(number)}"></i>{escape(row.label)}</button></li>'
