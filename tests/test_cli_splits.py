@@ -71,3 +71,41 @@ def test_what_does_not_go_together_is_one_line(
 ) -> None:
     assert message in complaint(capsys, "fit", log, "--out", log.parent / "run", "--model", "mostpopular", *options)
     assert not (log.parent / "run").exists()
+
+
+def test_a_prepared_log_is_trained_on_as_it_was_split(capsys: pytest.CaptureFixture[str], log: Path) -> None:
+    out = log.parent / "prepared"
+    facts = told(capsys, "data", "prepare", log, "--out", out, "--test", "0.2", "--valid", "0.1", "--min-user", "3")
+    parts = dict(zip(("train", "valid", "test"), vr.read(log).k_core(3, 0).split_last(0.2, valid=0.1), strict=True))
+    assert facts["folder"] == str(out)
+    assert {name: facts[f"rows of {name}"] for name in parts} == {name: len(part) for name, part in parts.items()}
+    model, facts = fitted(capsys, out)
+    assert model.train.fingerprint == parts["train"].fingerprint
+    assert {name: part.fingerprint for name, part in model.held_out.items()} == {
+        name: parts[name].fingerprint for name in ("valid", "test")
+    }
+    assert told(capsys, "evaluate", log.parent / "run")["recall@10"] > 0
+
+
+def test_a_prepared_log_that_was_not_split_is_split_by_fit(capsys: pytest.CaptureFixture[str], log: Path) -> None:
+    told(capsys, "data", "prepare", log, "--out", log.parent / "prepared")
+    model, _ = fitted(capsys, log.parent / "prepared", "--split", "loo", "--min-item", "2")
+    expected, _, _ = vr.read(log).k_core(0, 2).split_last(count=1, valid=1)
+    assert model.train.fingerprint == expected.fingerprint
+
+
+@pytest.mark.parametrize("options", [("--test", "0.2"), ("--min-user", "2"), ("--time", "time"), ("--repeats", "last")])
+def test_a_prepared_split_takes_no_other(
+    capsys: pytest.CaptureFixture[str], log: Path, options: tuple[str, str]
+) -> None:
+    out = log.parent / "prepared"
+    told(capsys, "data", "prepare", log, "--out", out, "--test", "0.2")
+    message = complaint(capsys, "fit", out, "--out", log.parent / "run", "--model", "mostpopular", *options)
+    assert f"was filtered and split by data prepare; leave out {options[0]}" in message
+
+
+def test_data_prepare_writes_a_file_or_a_folder(capsys: pytest.CaptureFixture[str], log: Path) -> None:
+    assert "give either TARGET" in complaint(capsys, "data", "prepare", log)
+    both = "data", "prepare", log, log.parent / "a.parquet"
+    assert "give either TARGET" in complaint(capsys, *both, "--out", log.parent / "prepared")
+    assert "--memory: only with --out" in complaint(capsys, *both, "--memory", "2GiB")

@@ -94,7 +94,13 @@ _training = partial(typer.Option, rich_help_panel="Training")
 output = partial(typer.Option, rich_help_panel="Output")
 _file = partial(typer.Option, rich_help_panel="Settings from a file", dir_okay=False)
 
-Log = Annotated[Path, typer.Argument(metavar="LOG", help="The log: .csv .tsv .jsonl .parquet .inter, also .gz/.zst.")]
+Log = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LOG",
+        help="The log: .csv .tsv .jsonl .parquet .inter, also .gz/.zst; a folder of them, or of data prepare; a URL.",
+    ),
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
 ListLength = Annotated[int, typer.Option(help="Length of the list.")]
 Model = Annotated[str, typer.Option(help=f"{' '.join(MODELS)}.", autocompletion=complete(MODELS))]

@@ -51,15 +51,14 @@ def fit(
     [bold]vitalrank fit log.tsv --out runs/a --sampler vins --set beta=0.25[/]
     """
     from vitalrank._util.locks import only_writer
-    from vitalrank.cli.choices import print_json, read_log, save_config
-    from vitalrank.cli.splits import split_log
+    from vitalrank.cli.choices import print_json, save_config
+    from vitalrank.cli.splits import read_parts
 
     request = _fit(ctx, model, sampler, typed_and_filed(ctx, "settings"))
     if request.sampler is None:
         _refuse_existing(out)
     save_config(ctx, log, request.config_file(in_force(ctx)))
-    whole = read_log(log, ctx)
-    found = split_log(whole, ctx)
+    found = read_parts(log, ctx)
     train, parts = found.train, found.held_out
     first = _picked(out, parts, resume) if refit else out
     made = request.model
@@ -81,7 +80,7 @@ def fit(
             given.pop("patience", None)  # of a config file, which may also serve to train on everything
         made.fit(train, request.sampler, valid=parts.get("valid"), checkpoint=first, **given, **kept)
         if refit:
-            made = _refit(made, whole, request.sampler, out, kept)
+            made = _refit(made, found.whole(), request.sampler, out, kept)
     if ctx.params["json"]:
         held_out = len(made.held_out.get("test", ()))
         facts = {"run": str(out), "model": repr(made), "trained_on": len(made.train), "held_out": held_out}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from vitalrank.cli.options import SPLIT_NAMES, format_of, is_typed
+from vitalrank._util.display import printable
+from vitalrank.cli.options import READING, SPLIT, SPLIT_NAMES, format_of, is_given, is_typed
 from vitalrank.errors import SettingError
 
 
@@ -20,6 +21,7 @@ class Parts:
     train: Any
     held_out: dict[str, Any]
     notes: list[str] = field(default_factory=list)
+    whole: Callable[[], Any] = lambda: None  # all parts as one log
 
 
 def _loo(log: Any, test: float, valid: float) -> Any:
@@ -53,8 +55,34 @@ def parts_of(log: Any, test: float, valid: float, split: str = "last", cutoff: s
     else:
         train, *held_out = SPLITS[split](log, test, valid)
     parts = {name: part for name, part in zip(("valid", "test"), held_out, strict=True) if len(part)}
-    notes = [f"{name}: {unseen}." for name, part in parts.items() if (unseen := train.unseen_in(part)).rows]
-    return Parts(train, parts, notes)
+    return Parts(train, parts, _unseen(train, parts))
+
+
+def read_parts(path: Path, ctx: typer.Context) -> Parts:
+    """The log of a command, split by its options, or as it was prepared."""
+    from vitalrank.cli.choices import read_log
+    from vitalrank.prepared import Prepared, is_prepared
+
+    if is_prepared(path) and (prepared := Prepared.open(path)).is_split:
+        return _prepared_parts(prepared, ctx)
+    log = read_log(path, ctx)
+    return replace(split_log(log, ctx), whole=lambda: log)
+
+
+def _prepared_parts(prepared: Any, ctx: typer.Context) -> Parts:
+    usual = {name: default for name, (_, default) in {**READING, **SPLIT}.items()} | {"valid": 0.1}
+    given = [name for name in usual if name in ctx.params]
+    odd = [name for name in given if is_typed(ctx, name) or (is_given(ctx, name) and ctx.params[name] != usual[name])]
+    if odd:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in odd)
+        raise SettingError(f"{printable(prepared.folder)} was filtered and split by data prepare; leave out {flags}.")
+    train, *held_out = prepared.split().values()
+    parts = {name: part for name, part in zip(prepared.parts[1:], held_out, strict=True) if len(part)}
+    return Parts(train, parts, _unseen(train, parts), prepared.log)
+
+
+def _unseen(train: Any, parts: dict[str, Any]) -> list[str]:
+    return [f"{name}: {unseen}." for name, part in parts.items() if (unseen := train.unseen_in(part)).rows]
 
 
 def split_log(log: Any, ctx: typer.Context) -> Parts:

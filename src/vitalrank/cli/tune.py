@@ -90,8 +90,8 @@ def tune(
     [bold]vitalrank fit log.tsv --out runs/a --config runs/t/best.toml[/]
     """
     from vitalrank._util.outputs import adopt, check_outputs, write_recorded
-    from vitalrank.cli.choices import fit_file, read_log, save_config
-    from vitalrank.cli.splits import split_log
+    from vitalrank.cli.choices import fit_file, save_config
+    from vitalrank.cli.splits import read_parts
     from vitalrank.errors import SettingError
     from vitalrank.tuning import tune as search
 
@@ -103,7 +103,7 @@ def tune(
     make, law = _parts(ctx, model, sampler, fixed)
     searched = _space(ctx, make, law, fixed)
     save_config(ctx, log, _own_file(ctx, fixed, searched))
-    parts = split_log(read_log(log, ctx), ctx)
+    parts = read_parts(log, ctx)
     if "valid" not in parts.held_out:
         raise SettingError("tune measures on the validation part; give a --valid share above 0.")
     config = TrainConfig(**options.training_of(ctx))

@@ -21,7 +21,7 @@ from vitalrank.interactions import Interactions
 from vitalrank.interactions.stats import Statistics
 from vitalrank.readers import read
 
-__all__ = ["Dataset", "catalogue", "get", "load", "prepare", "synthetic", "write_log"]
+__all__ = ["Dataset", "catalogue", "get", "load", "prepare", "source_of", "synthetic", "write_log"]
 
 
 def catalogue() -> tuple[Dataset, ...]:
@@ -152,16 +152,50 @@ def prepare(
     >>> prepare(folder / "raw.csv", folder / "log.parquet").repeats
     1
     """
-    dataset = _named(source) if preset is None else _known(preset)
-    usual = (0, 0) if dataset is None else dataset.core
     check_not_input(Path(target), [Path(source)])
     check_output(Path(target), lambda head: is_marked_parquet(Path(target)), force)
-    core = {"user": usual[0] if min_user is None else min_user, "item": usual[1] if min_item is None else min_item}
-    log = load(source, cache, **(options if dataset is None else dataset.options | options))
+    path, given = source_of(source, preset=preset, min_user=min_user, min_item=min_item, cache=cache, **options)
+    core = {"user": given.pop("min_user"), "item": given.pop("min_item")}
+    log = read(path, **given)
     if any(core.values()):
         log = log.k_core(**core)
     write_log(log, target)
     return log.statistics
+
+
+def source_of(
+    source: str | PathLike[str],
+    *,
+    preset: str | None = None,
+    min_user: int | None = None,
+    min_item: int | None = None,
+    cache: str | PathLike[str] | None = None,
+    **options: Any,
+) -> tuple[str | PathLike[str], dict[str, Any]]:
+    """Where the files of a log lie, a known data set fetched if need be, and the options that read and filter it.
+
+    Parameters
+    ----------
+    source, preset, min_user, min_item, cache, **options
+        As for `prepare`.
+
+    Returns
+    -------
+    tuple
+        What `vitalrank.prepare` takes: the source, and its options with ``min_user`` and ``min_item`` among them.
+
+    Examples
+    --------
+    >>> source_of("reviews.json", preset="yelp")[1]["min_user"]
+    10
+    """
+    named = _named(source)
+    dataset = named if preset is None else _known(preset)
+    usual = (0, 0) if dataset is None else dataset.core
+    core = [given if given is not None else least for given, least in zip((min_user, min_item), usual, strict=True)]
+    path = source if named is None else get(named.name, cache)
+    reading = options if dataset is None else dataset.options | options
+    return path, {**reading, "min_user": core[0], "min_item": core[1]}
 
 
 def write_log(log: Interactions, target: str | PathLike[str]) -> Path:

@@ -52,12 +52,27 @@ def to_cutoff(moment: Any, times: NDArray[Any], name: str) -> float:
 
 def cutoff_of_share(times: NDArray[Any], share: float, name: str) -> Any:
     """The time from which on the latest rows are, a share of all."""
-    check_share(f"split_time({name}", share)
-    held = min(int(np.ceil(len(times) * share - 1e-9)), len(times))
+    held = rows_of_share(len(times), share, name)
     if not held:
         return np.inf
-    at = np.partition(times, len(times) - held)[len(times) - held]
-    if at <= times.min():
+    return checked_cut(np.partition(times, len(times) - held)[len(times) - held], times.min(), share, name)
+
+
+def rows_of_share(count: int, share: float, name: str) -> int:
+    """How many of so many rows a share is.
+
+    Examples
+    --------
+    >>> rows_of_share(35, 0.2, "share")
+    7
+    """
+    check_share(f"split_time({name}", share)
+    return min(int(np.ceil(count * share - 1e-9)), count)
+
+
+def checked_cut(at: Any, least: Any, share: float, name: str) -> Any:
+    """The time of a cut as a number of Python, unless it leaves nothing before it."""
+    if at <= least:
         raise DataError(
             f"{name}={share}: the cut falls on the first time of the log ({at}), so nothing is left before it; give a "
             "smaller share."

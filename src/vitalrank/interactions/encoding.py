@@ -94,12 +94,17 @@ def encode_ints(ints: NDArray[np.integer[Any]]) -> tuple[Ids, Codes]:
 
 def sort_dictionary(encoded: pa.DictionaryArray) -> tuple[Ids, Codes]:
     """Sorted ids and codes of a dictionary array without repeats or nulls in its dictionary."""
-    order = pc.sort_indices(encoded.dictionary)
-    taken = encoded.dictionary.take(order)
+    taken, codes = arrow_sorted(encoded)
     ids = numbers_of(taken) if pa.types.is_integer(taken.type) else taken.to_numpy(zero_copy_only=False)
+    return ids, codes
+
+
+def arrow_sorted(encoded: pa.DictionaryArray) -> tuple[pa.Array, Codes]:
+    """The same, the ids as Arrow has them."""
+    order = pc.sort_indices(encoded.dictionary)
     rank = np.empty(len(order), np.int32)
     rank[numbers_of(order)] = np.arange(len(order), dtype=np.int32)
-    return ids, rank[numbers_of(encoded.indices)]
+    return encoded.dictionary.take(order), rank[numbers_of(encoded.indices)]
 
 
 def refuse_nulls(column: pa.Array, name: str) -> None:

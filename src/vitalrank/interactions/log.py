@@ -203,6 +203,23 @@ class Interactions(SplittableLog):
             raise DataError("The log has no rows; give at least one interaction.")
         if weights is not None:
             check_weights(weights)
+        log = cls.from_some_codes(users, items, times, user_ids, item_ids, weights, repeats)
+        if log.repeats:
+            logger.info("%d repeated (user, item) rows: %s", log.repeats, REPEATS[repeats])
+        return replace(log, skipped=skipped) if skipped else log
+
+    @classmethod
+    def from_some_codes(
+        cls,
+        users: Codes,
+        items: Codes,
+        times: NDArray[Any] | None,
+        user_ids: Ids,
+        item_ids: Ids,
+        weights: NDArray[np.float32] | None = None,
+        repeats: str = "first",
+    ) -> Self:
+        """The same for some users of a log, whose weights may all be 0."""
         indptr = starts(np.bincount(users, minlength=len(user_ids)))
         order = row_order(users, times)
         if order is not None:
@@ -213,12 +230,11 @@ class Interactions(SplittableLog):
             ones = np.ones(len(items), np.float32)
             given = ones if repeats == "count" or weights is None else weights
             weights = given if pairs is None else pairs.sums(given).astype(np.float32)
-        log = cls(indptr, items, times, user_ids, item_ids, 0, skipped, weights)
+        log = cls(indptr, items, times, user_ids, item_ids, weights=weights)
         if pairs is None:
             return log
         kept = pairs.kept(last=repeats != "first")
         count = len(kept) - int(np.count_nonzero(kept))
-        logger.info("%d repeated (user, item) rows: %s", count, REPEATS[repeats])
         return replace(log._rows(kept), repeats=count)
 
     @classmethod

@@ -91,6 +91,21 @@ class Prepared:
         return tuple(self._contents.parts)
 
     @property
+    def is_split(self) -> bool:
+        """Whether parts were held out."""
+        return self.parts != (WHOLE,)
+
+    @property
+    def repeats(self) -> int:
+        """Rows of (user, item) pairs beyond one for each, dropped or merged."""
+        return self._contents.repeats
+
+    @property
+    def skipped(self) -> int:
+        """Unreadable lines left out."""
+        return self._contents.skipped
+
+    @property
     def made(self) -> dict[str, Any]:
         """How it was made: sources, filters, split."""
         return dict(self._contents.made)
@@ -126,7 +141,7 @@ class Prepared:
 
     def log(self) -> Interactions:
         """The whole log: mapped if it was not split, else put together again in memory."""
-        if self.parts == (WHOLE,):
+        if not self.is_split:
             return self.part()
         logs = list(self.split().values())
         every = logs[0]

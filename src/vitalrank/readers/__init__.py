@@ -88,13 +88,18 @@ def read(
         return _from_memory(path, (user, item, time, weight), repeats, file_options=(sep, header))
     if isinstance(path, str | PathLike) and is_prepared(path):
         return _from_prepared(Path(path), [user, item, time, weight, sep, header], repeats, on_bad)
-    if isinstance(weight, bool):
-        raise SettingError(f"weight={weight}: give the column of the weights, or None.")
-    _check_separator(sep)
     collector = Collector(skip=on_bad == "skip", repeats=repeats)
-    for file in find_files(path):
-        _read_file(file, (user, item, time, weight), sep, header, collector)
+    collect(path, (user, item, time, weight), sep, header, collector)
     return collector.finish(printable(path, 200))
+
+
+def collect(source: Source, wanted: Wanted, sep: str | None, header: bool | None, collector: Collector) -> None:
+    """Stream files into a collector: what `read` does, for logs that memory does not hold."""
+    if isinstance(wanted[3], bool):
+        raise SettingError(f"weight={wanted[3]}: give the column of the weights, or None.")
+    _check_separator(sep)
+    for file in find_files(source):
+        _read_file(file, wanted, sep, header, collector)
 
 
 def _read_file(path: Path, wanted: Wanted, sep: str | None, header: bool | None, collector: Collector) -> None:

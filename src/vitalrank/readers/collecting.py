@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from vitalrank._util.display import printable
 from vitalrank.errors import DataError
 from vitalrank.interactions import Interactions
+from vitalrank.interactions.encoding import Codes, Ids
 from vitalrank.readers.ids import LONGEST_ID, Batch, IdColumn
 from vitalrank.readers.lines import ROLES, Layout, LogRow
 from vitalrank.readers.times import TimeReader
@@ -20,6 +21,17 @@ from vitalrank.readers.weights import read_weight, read_weights
 
 logger = logging.getLogger(__name__)
 NAMED_IN_LOG = 5
+
+
+class Chunk(NamedTuple):
+    """Some rows of a log: sorted ids of both sides, text as an Arrow array, and codes, times and weights by row."""
+
+    user_ids: Ids | pa.Array
+    users: Codes  # (N,)
+    item_ids: Ids | pa.Array
+    items: Codes  # (N,)
+    times: NDArray[Any] | None  # (N,)
+    weights: NDArray[np.float32] | None  # (N,)
 
 
 class Collector:
@@ -117,18 +129,32 @@ class Collector:
 
     def finish(self, source: str) -> Interactions:
         """The log of all rows."""
-        if not self.rows:
-            raise DataError(f"{source}: no rows" + (f", {self.skipped:,} lines skipped." if self.skipped else "."))
-        if self.skipped:
-            logger.warning("%s: %d unreadable lines skipped, %d rows read", source, self.skipped, self.rows)
+        self.report(source)
         # Parsing is over: free what the allocator still holds for it before the rows are sorted.
         pa.default_memory_pool().release_unused()
         user_ids, users = self._users.finish()
         item_ids, items = self._items.finish()
+        times, weights = self._take_numbers()
+        return Interactions.from_codes(users, items, times, user_ids, item_ids, self.skipped, weights, self.repeats)
+
+    def take(self) -> Chunk:
+        """The rows added since the last time, their ids numbered among themselves; at least one."""
+        user_ids, users = self._users.take()
+        item_ids, items = self._items.take()
+        return Chunk(user_ids, users, item_ids, items, *self._take_numbers())
+
+    def _take_numbers(self) -> tuple[NDArray[Any] | None, NDArray[np.float32] | None]:
         times = np.concatenate(self._times) if self._times else None
         weights = np.concatenate(self._weights).astype(np.float32) if self._weights else None
         self._times, self._weights = [], []
-        return Interactions.from_codes(users, items, times, user_ids, item_ids, self.skipped, weights, self.repeats)
+        return times, weights
+
+    def report(self, source: str) -> None:
+        """Say in the program's log what was skipped; a source without rows is an error."""
+        if not self.rows:
+            raise DataError(f"{source}: no rows" + (f", {self.skipped:,} lines skipped." if self.skipped else "."))
+        if self.skipped:
+            logger.warning("%s: %d unreadable lines skipped, %d rows read", source, self.skipped, self.rows)
 
 
 def _words(layout: Layout) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vitalrank.interactions.encoding import Codes, Ids, encode_ints, numbers_of, sort_dictionary
+from vitalrank.interactions.encoding import Codes, Ids, arrow_sorted, encode_ints, numbers_of
 from vitalrank.readers.lines import SlowPathNeeded
 
 LONGEST_ID = 1 << 16  # bytes
@@ -68,13 +68,18 @@ class IdColumn:
 
     def finish(self) -> tuple[Ids, Codes]:
         """Sorted ids and codes; the column is empty afterwards."""
+        ids, codes = self.take()
+        return (ids.to_numpy(zero_copy_only=False) if isinstance(ids, pa.Array) else ids), codes
+
+    def take(self) -> tuple[Ids | pa.Array, Codes]:
+        """The same, text as an Arrow array."""
         if self._ints:
             ints = np.concatenate(self._ints)
             self._ints = []
             return encode_ints(ints)
         merged = self._merged()
         self._texts = []
-        return sort_dictionary(merged)
+        return arrow_sorted(merged)
 
 
 def _compact(encoded: pa.DictionaryArray) -> pa.DictionaryArray:

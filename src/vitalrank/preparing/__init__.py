@@ -1,0 +1,5 @@
+"""Files to a prepared log in bounded memory: runs on disk, ids merged, rows sorted a block of users at a time."""
+
+from vitalrank.preparing.running import prepare
+
+__all__ = ["prepare"]
