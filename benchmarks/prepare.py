@@ -1,4 +1,4 @@
-"""A log larger than memory: ``vr.prepare`` of 100 million rows below 2 GiB, and seconds until ``fit`` trains on it.
+"""A log larger than memory: ``vr.prepare_log`` of 100 million rows below 2 GiB, and seconds until ``fit`` trains on it.
 
 The log is made here: Parquet files in the order of time, user and item ids that are text, long tails, repeated pairs.
 Goals: peak memory of the process that prepares under 2 GiB; the first epoch of MF starts within 10 s per rank.
@@ -42,7 +42,7 @@ class Keep(logging.Handler):
         if record.name.endswith("running"):
             stages[record.args[0]] = round(record.args[1], 1)
 logging.getLogger("vitalrank").addHandler(Keep())
-prepared = vr.prepare(sys.argv[1], sys.argv[2], memory=sys.argv[3], test=0.1)
+prepared = vr.prepare_log(sys.argv[1], sys.argv[2], memory=sys.argv[3], test=0.1)
 print(json.dumps({"seconds": time.perf_counter() - began, "stages": stages, "users": prepared.n_users,
     "items": prepared.n_items, "train": prepared.rows("train"), "test": prepared.rows("test"),
     "repeats": prepared.repeats, **peak()}))
@@ -103,7 +103,7 @@ def child(code: str, *arguments: Any) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=lambda text: int(text.replace("_", "")), default=100_000_000)
-    parser.add_argument("--memory", default="1GiB", help="what vr.prepare is told it may take")
+    parser.add_argument("--memory", default="1GiB", help="what vr.prepare_log is told it may take")
     parser.add_argument("--folder", type=Path, help="where the log is kept; by default it is removed")
     parser.add_argument("--dim", type=int, default=64)
     asked = parser.parse_args()

@@ -68,7 +68,7 @@ def source(tmp_path_factory):
 def test_what_comes_out_is_what_read_gives(tmp_path, monkeypatch, text, repeats):
     monkeypatch.setattr("vitalrank.readers.parquet.BATCH_ROWS", 128)
     log = write_parquet(columns(text=text), tmp_path / "log")
-    prepared = vr.prepare(log, tmp_path / "out", weight="rating", repeats=repeats)
+    prepared = vr.prepare_log(log, tmp_path / "out", weight="rating", repeats=repeats)
     expected = vr.read(log, weight="rating", repeats=repeats)
     assert_same(prepared.log(), expected)
     assert prepared.log().repeats == expected.repeats > 0
@@ -81,7 +81,7 @@ def test_text_files_too(tmp_path, monkeypatch, no_time):
     monkeypatch.setattr("vitalrank.readers.sources.BLOCK", 2048)
     path = write_text(columns(), tmp_path / "log.csv")
     asked = {"time": False} if no_time else {}
-    assert_same(vr.prepare(path, tmp_path / "out", **asked).log(), vr.read(path, **asked))
+    assert_same(vr.prepare_log(path, tmp_path / "out", **asked).log(), vr.read(path, **asked))
 
 
 def test_numbers_that_turn_out_to_be_text_and_times_that_turn_out_to_be_fractions(tmp_path, monkeypatch):
@@ -91,7 +91,7 @@ def test_numbers_that_turn_out_to_be_text_and_times_that_turn_out_to_be_fraction
     lines[900] = "late,9,7.5"
     path = tmp_path / "log.csv"
     path.write_text("user,item,time\n" + "\n".join(lines) + "\n")
-    log = vr.prepare(path, tmp_path / "out").log()
+    log = vr.prepare_log(path, tmp_path / "out").log()
     assert log.times.dtype == np.float64
     assert log.user_ids.dtype == object
     assert log.item_ids.dtype == np.int64
@@ -101,7 +101,7 @@ def test_numbers_that_turn_out_to_be_text_and_times_that_turn_out_to_be_fraction
 @pytest.mark.parametrize(("user", "item"), [(3, 0), (0, 9), (6, 5), (1, 1)])
 def test_the_core_is_that_of_a_log_in_memory(tmp_path, source, user, item):
     expected = vr.read(source).k_core(user, item)
-    prepared = vr.prepare(source, tmp_path / "out", min_user=user, min_item=item)
+    prepared = vr.prepare_log(source, tmp_path / "out", min_user=user, min_item=item)
     assert_same(prepared.log(), expected)
     assert prepared.log().repeats == expected.repeats
 
@@ -118,7 +118,7 @@ def test_the_core_is_that_of_a_log_in_memory(tmp_path, source, user, item):
     ],
 )
 def test_the_parts_are_those_of_a_log_in_memory(tmp_path, source, core, asked, split):
-    prepared = vr.prepare(source, tmp_path / "out", min_user=core, min_item=core, **asked)
+    prepared = vr.prepare_log(source, tmp_path / "out", min_user=core, min_item=core, **asked)
     parts = prepared.split()
     expected = split(vr.read(source).k_core(core, core))
     assert len(parts) == len(expected)
@@ -131,7 +131,7 @@ def test_a_catalogue_larger_than_a_block(tmp_path):
     rng = np.random.default_rng(0)
     table = pa.table({"user": rng.integers(0, 9, 900), "item": rng.integers(0, 5000, 900)})
     log = write_parquet(table, tmp_path / "log")
-    assert_same(vr.prepare(log, tmp_path / "out").log(), vr.read(log))
+    assert_same(vr.prepare_log(log, tmp_path / "out").log(), vr.read(log))
 
 
 @pytest.mark.parametrize("kind", ["int", "float", "few"])
@@ -164,7 +164,7 @@ def test_ids_are_merged_in_order(tmp_path, monkeypatch, size):
 
 def test_a_preparation_that_is_killed_leaves_what_was_there_and_can_run_again(tmp_path, source):
     out = tmp_path / "out"
-    vr.prepare(source, out, min_user=9)
+    vr.prepare_log(source, out, min_user=9)
     before = vr.read(out)
     program = (
         "import sys, vitalrank as vr\n"
@@ -172,7 +172,7 @@ def test_a_preparation_that_is_killed_leaves_what_was_there_and_can_run_again(tm
         "    if name == sys.argv[3]:\n"
         "        print('ready', flush=True)\n"
         "        __import__('time').sleep(60)\n"
-        "vr.prepare(sys.argv[1], sys.argv[2], progress=stop, temp=sys.argv[4])\n"
+        "vr.prepare_log(sys.argv[1], sys.argv[2], progress=stop, temp=sys.argv[4])\n"
     )
     temp = tmp_path / "temp"
     for stage in ("sorting", "writing"):
@@ -186,7 +186,7 @@ def test_a_preparation_that_is_killed_leaves_what_was_there_and_can_run_again(tm
             child.wait()
         assert_same(vr.read(out), before)
         assert len(list(out.iterdir())) > 2
-    assert_same(vr.prepare(source, out, temp=temp).log(), vr.read(source))
+    assert_same(vr.prepare_log(source, out, temp=temp).log(), vr.read(source))
     assert sorted(path.name for path in out.iterdir())[1:] == ["prepared.json"]
     assert not list(temp.iterdir())
 
@@ -194,9 +194,9 @@ def test_a_preparation_that_is_killed_leaves_what_was_there_and_can_run_again(tm
 def test_two_preparations_of_one_folder_exclude_each_other(tmp_path, source):
     def again(stage):
         with pytest.raises(vr.StorageError, match="writes here"):
-            vr.prepare(source, tmp_path / "out")
+            vr.prepare_log(source, tmp_path / "out")
 
-    vr.prepare(source, tmp_path / "out", progress=again)
+    vr.prepare_log(source, tmp_path / "out", progress=again)
 
 
 def test_a_full_disk_is_one_sentence(tmp_path, source, monkeypatch):
@@ -205,25 +205,25 @@ def test_a_full_disk_is_one_sentence(tmp_path, source, monkeypatch):
 
     monkeypatch.setattr(running, "merge_ids", full)
     with pytest.raises(vr.StorageError, match=r"temp: no space is left for temporary files; free some or give another"):
-        vr.prepare(source, tmp_path / "out", temp=tmp_path / "temp")
+        vr.prepare_log(source, tmp_path / "out", temp=tmp_path / "temp")
     assert not (tmp_path / "out").exists()
     monkeypatch.undo()
     monkeypatch.setattr("vitalrank.prepared.arrays.ArrayWriter.append", full)
     with pytest.raises(vr.StorageError, match=r"cannot be written .*Nothing was replaced"):
-        vr.prepare(source, tmp_path / "out")
+        vr.prepare_log(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_stages_are_reported(tmp_path, source):
     stages = []
-    vr.prepare(source, tmp_path / "out", min_user=2, progress=stages.append)
+    vr.prepare_log(source, tmp_path / "out", min_user=2, progress=stages.append)
     assert stages == ["reading", "numbering ids", "sorting", "filtering", "writing"]
 
 
 def test_weights_that_are_all_zero_are_refused(tmp_path):
     (tmp_path / "log.csv").write_text("user,item,stars\n1,2,0\n1,3,0\n")
     with pytest.raises(vr.DataError, match="All weights are 0"):
-        vr.prepare(tmp_path / "log.csv", tmp_path / "out", weight="stars")
+        vr.prepare_log(tmp_path / "log.csv", tmp_path / "out", weight="stars")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_weights_that_are_all_zero_are_refused(tmp_path):
 )
 def test_a_bad_setting_is_one_sentence(tmp_path, source, asked, message):
     with pytest.raises(vr.VitalrankError, match=message):
-        vr.prepare(source, tmp_path / "out", **asked)
+        vr.prepare_log(source, tmp_path / "out", **asked)
     assert not (tmp_path / "out").exists()
 
 

@@ -17,7 +17,7 @@ _NAMES = {
     **{name: name for name in _MODULES},
     "Interactions": "interactions:Interactions",
     "Prepared": "prepared:Prepared",
-    "prepare": "preparing:prepare",
+    "prepare_log": "preparing:prepare_log",
     "read": "readers:read",
     "split_like": "interactions:split_like",
     "evaluate": "evaluation:evaluate",

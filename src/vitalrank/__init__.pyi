@@ -41,7 +41,7 @@ from vitalrank.models.mf import MF as MF
 from vitalrank.models.mostpopular import MostPopular as MostPopular
 from vitalrank.models.sasrec import SASRec as SASRec
 from vitalrank.prepared import Prepared as Prepared
-from vitalrank.preparing import prepare as prepare
+from vitalrank.preparing import prepare_log as prepare_log
 from vitalrank.readers import read as read
 from vitalrank.samplers import Draw as Draw
 from vitalrank.samplers import Sampler as Sampler

@@ -146,7 +146,7 @@ def _prepare_folder(ctx: typer.Context, source: str, out: Path, reading: dict[st
     path, given = datasets.source_of(source, **reading)
     settings = {name: ctx.params[name] for name in PREPARED}
     with Console(stderr=True).status("preparing") as status:
-        prepared = vr.prepare(path, out, **given, **settings, progress=status.update)
+        prepared = vr.prepare_log(path, out, **given, **settings, progress=status.update)
     facts = {"users": prepared.n_users, "items": prepared.n_items}
     facts |= {f"rows of {name}": prepared.rows(name) for name in prepared.parts}
     facts |= {"repeated pairs dropped": prepared.repeats, "unreadable lines skipped": prepared.skipped}

@@ -182,7 +182,7 @@ def source_of(
     Returns
     -------
     tuple
-        What `vitalrank.prepare` takes: the source, and its options with ``min_user`` and ``min_item`` among them.
+        What `vitalrank.prepare_log` takes: the source, and its options with ``min_user`` and ``min_item`` among them.
 
     Examples
     --------

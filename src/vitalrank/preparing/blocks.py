@@ -20,7 +20,7 @@ Array = NDArray[Any]
 _BUCKETS = 1 << 20  # of users, whose rows are counted to find the blocks
 
 
-class Block(NamedTuple):
+class UserBlock(NamedTuple):
     """A block of users: its first, the one after its last, its rows on disk."""
 
     first: int
@@ -35,7 +35,7 @@ class Blocks:
         self.kind = _record_kind(runs)
         bounds = _bounds(runs, n_users, size)
         self.blocks = [
-            Block(first, last, folder / f"block-{number:06}.rows")
+            UserBlock(first, last, folder / f"block-{number:06}.rows")
             for number, (first, last) in enumerate(pairwise(bounds))
         ]
         cuts = np.array(bounds[1:-1])
@@ -66,7 +66,7 @@ class Blocks:
             yield block.first, _log_of(records, block, n_items, repeats)
 
 
-def _log_of(records: Array, block: Block, n_items: int, repeats: str) -> Interactions:
+def _log_of(records: Array, block: UserBlock, n_items: int, repeats: str) -> Interactions:
     users = records["users"] - np.int32(block.first)
     items = np.ascontiguousarray(records["items"])
     times, weights = (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vitalrank.errors import DataError
 from vitalrank.interactions.encoding import arrow_sorted, numbers_of
 from vitalrank.preparing.budget import Budget
-from vitalrank.preparing.scanning import Run, write_ids
+from vitalrank.preparing.scanning import Run, spill_ids
 
 _SAMPLES = 64  # ids that are looked at in a run for each range of ids
 _MOST = 2**31 - 2  # internal ids are int32
@@ -36,7 +36,7 @@ class MergedIds:
 
     def append(self, ids: pa.Array) -> None:
         """Add ids after all others."""
-        write_ids(self._path(self._pieces), ids)
+        spill_ids(self._path(self._pieces), ids)
         self._pieces += 1
         self.length += len(ids)
         if self.length > _MOST:

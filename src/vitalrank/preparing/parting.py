@@ -38,8 +38,8 @@ class SplitSettings:
 
     def __post_init__(self) -> None:
         check_choice("split", self.kind, SPLITS)
-        check_share("prepare(test", self.test)
-        check_share("prepare(valid", self.valid)
+        check_share("prepare_log(test", self.test)
+        check_share("prepare_log(valid", self.valid)
         if self.cutoff is not None and (self.kind != "time" or self.test):
             raise SettingError("cutoff= says what split='time' holds out for testing; leave out test.")
         if self.kind == "loo" and self.test:

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 Progress = Callable[[str], None]
 
 
-def prepare(
+def prepare_log(
     source: Source,
     out: str | os.PathLike[str],
     *,
@@ -85,7 +85,7 @@ def prepare(
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "log.csv").write_text("user,item\\nann,7\\nbob,7\\nann,9\\nann,7\\n")
-    >>> prepared = prepare(folder / "log.csv", folder / "prepared")
+    >>> prepared = prepare_log(folder / "log.csv", folder / "prepared")
     >>> prepared.log(), prepared.user_ids
     (Interactions(2 users, 2 items, 3 rows; dropped: 1 repeats), array(['ann', 'bob'], dtype=object))
     """

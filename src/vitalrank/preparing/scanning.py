@@ -61,7 +61,7 @@ class Run:
         for name, array in given.items():
             np.save(run._path(name), array, allow_pickle=False)
         for side, ids in sides.items():
-            write_ids(run._path(side, "ids"), ids)
+            spill_ids(run._path(side, "ids"), ids)
         return run
 
 
@@ -88,7 +88,7 @@ class SpillingCollector(Collector):
         pa.default_memory_pool().release_unused()
 
 
-def write_ids(path: Path, ids: pa.Array | Array) -> None:
+def spill_ids(path: Path, ids: pa.Array | Array) -> None:
     """Write ids so that they can be mapped; text with offsets of 64 bits."""
     column = ids if isinstance(ids, pa.Array) else pa.array(ids)
     if not pa.types.is_integer(column.type):
