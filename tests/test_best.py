@@ -17,6 +17,7 @@ from vitalrank.errors import SettingError, StorageError
 pytest.importorskip("optuna")
 
 from vitalrank.comparing import Outcome
+from vitalrank.models.ease import FitCost
 from vitalrank.selection import contest
 from vitalrank.selection.candidates import candidates_of
 from vitalrank.selection.clock import Clock, union_length
@@ -58,7 +59,10 @@ def test_the_winner_is_trained_on_everything(log, few, tmp_path):
     assert repr(model) == repr(found.model)
     for name, array in model.tensors().items():
         assert np.array_equal(array, found.model.tensors()[name])
-    assert (tmp_path / "report.html").is_file()
+    page = (tmp_path / "report.html").read_text()
+    assert found.verdict.replace(">", "&gt;").replace("<", "&lt;") in page
+    assert "What was searched" in page
+    assert all(f"<td>{label}</td>" in page for label in trials_of(found))
     assert "verdict" in (tmp_path / "best.json").read_text()
 
 
@@ -90,11 +94,80 @@ def test_what_is_fixed_is_not_searched(log, few):
 
 
 def test_a_model_too_large_is_left_out(log, monkeypatch):
-    monkeypatch.setattr("vitalrank.selection.candidates.available_memory", lambda: 1000)
+    monkeypatch.setattr("vitalrank.selection.fitting.available_memory", lambda: 1000)
     train = log.split_last(0.2, valid=0.1)[0]
     found, left_out = candidates_of(["ease", "mostpopular"], [], CONFIG, (), train, 60.0)
     assert [one.label for one in found] == ["mostpopular"]
     assert "GB of memory" in left_out["ease"]
+
+
+def test_the_sparse_form_of_ease_takes_the_place_of_one_that_is_too_large(log, monkeypatch):
+    train = log.split_last(0.2, valid=0.1)[0]
+    monkeypatch.setattr("vitalrank.selection.fitting.NEIGHBOURS", 5)
+    between = 1.2 * vr.EASE(neighbours=5).estimate(train).bytes / 0.8
+    monkeypatch.setattr("vitalrank.selection.fitting.available_memory", lambda: between)
+    monkeypatch.setattr(vr.EASE, "estimate", lambda self, train: FitCost(10**6 if self.neighbours is None else 1, 0.0))
+    found, left_out = candidates_of(["ease"], [], CONFIG, (), train, 60.0)
+    assert [one.label for one in found] == ["sparse ease"]
+    assert found[0].plan.model(found[0].plan.settings(found[0].start)).neighbours == 5
+    assert "takes its place" in left_out["ease"]
+
+
+def test_who_competes_is_decided_once(log):
+    train = log.split_last(0.2, valid=0.1)[0]
+    decided = {"ease": ["none", "there was no time"]}
+    found, left_out = candidates_of(["ease", "itemknn"], [], CONFIG, (), train, 60.0, decided)
+    assert [one.label for one in found] == ["itemknn"]
+    assert left_out == {"ease": "there was no time"}
+    assert decided["itemknn"] == ["as it is", ""]
+
+
+def test_models_in_torch_compete_where_the_time_suffices(log):
+    pytest.importorskip("torch")
+    train = log.split_last(0.2, valid=0.1)[0]
+    short, long = (candidates_of(None, ["vins", "dns"], CONFIG, (), train, seconds) for seconds in (0.2, 1e6))
+    assert {"lightgcn vins", "sasrec vins"} <= {one.label for one in long[0]}
+    assert {"lightgcn vins", "sasrec vins"} <= set(short[1])
+    assert "20 epochs in torch" in short[1]["sasrec vins"]
+
+
+def test_what_is_cheap_is_tried_with_what_is_known_to_matter_before_any_training(log, few, monkeypatch):
+    monkeypatch.setattr(contest, "MOST_TRIALS", 9)
+    monkeypatch.setattr(contest, "_CHEAP", 1.0)
+    order = []
+    vr.best(
+        log, models=["ease", "mf"], samplers=["uni"], minutes=5, config=CONFIG,
+        callback=lambda label, one: order.append((label, one)) if isinstance(one, Trial) else None,
+    )  # fmt: skip
+    first = next(number for number, (label, _) in enumerate(order) if label == "mf uni")
+    settings = [trial.settings.model for _, trial in order[:first]]
+    assert settings[0] == {"reg": 300.0, "dropout": 0.0, "decay": 1.0}
+    assert {one["decay"] for one in settings} >= {1.0, 0.98, 0.9, 0.8}
+    assert {one["dropout"] for one in settings} >= {0.0, 0.35}
+
+
+def test_settings_that_fit_does_not_read_need_no_other_fit(log, few, monkeypatch):
+    monkeypatch.setattr(contest, "MOST_TRIALS", 4)
+    monkeypatch.setattr(contest, "_CHEAP", 1.0)
+    fits, values = [], {}
+    fit = vr.EASE.fit
+    monkeypatch.setattr(vr.EASE, "fit", lambda self, log: fits.append(repr(self)) or fit(self, log))
+
+    def report(label, one):
+        values[one.settings.model["decay"]] = one.value
+
+    vr.best(log, models=["ease"], samplers=[], minutes=5, config=CONFIG, callback=report)
+    train, valid, _ = log.split_last(0.2, valid=0.1)
+    assert set(values) == {1.0, 0.98, 0.9, 0.8}
+    assert values == {decay: fit(vr.EASE(decay=decay), train).score(valid) for decay in values}
+    assert len(fits) == 4  # the toy one, the first, that of the final, that of the winner
+
+
+def test_finalists_are_trained_on_all_but_test(log, few):
+    found = vr.best(log, models=["itemknn"], samplers=[], minutes=5, config=CONFIG)
+    rest, test = log.split_last(0.2)
+    model = vr.ItemKNN(**found.settings.model).fit(rest)
+    assert found.ranking[0].test == model.score(test)
 
 
 @pytest.mark.parametrize(

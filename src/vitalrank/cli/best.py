@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,11 +32,13 @@ def best(
     out: Annotated[Path, typer.Option(help="Folder for the model, the page, the tables and the study.")],
     minutes: Annotated[float, typer.Option(help="Wall time for all of it; more than before go on.")] = 30.0,
     models: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help=f"Names with commas: {' '.join(options.MODELS)}.", autocompletion=options.complete(options.MODELS)
+            help=f"Names with commas: {' '.join(options.MODELS)}.",
+            show_default="mostpopular,itemknn,ease,als,mf, and lightgcn,sasrec where time and torch allow",
+            autocompletion=options.complete(options.MODELS),
         ),
-    ] = "mostpopular,itemknn,ease,als,mf",
+    ] = None,
     samplers: Annotated[
         str,
         typer.Option(
@@ -66,9 +69,10 @@ def best(
     json, force = ctx.params["json"], ctx.params["force"]
     check_outputs([out / "best.toml"], [log], force)
     save_config(ctx, log, in_force(ctx))
-    with _reporter(quiet=json) as callback:
+    with _reporter(minutes, quiet=json) as callback:
         found = search(
-            read_log(log, ctx), minutes=minutes, out=out, models=_names(models), samplers=_names(samplers),
+            read_log(log, ctx), minutes=minutes, out=out, samplers=_names(samplers),
+            models=None if models is None else _names(models),
             config=TrainConfig(**options.training_of(ctx)), fixed=options.training_of(ctx, given=True),
             test=ctx.params["test"], valid=ctx.params["valid"], seed=seed, storage=storage, callback=callback,
             force=force,
@@ -109,10 +113,13 @@ class _Standings:
     values: dict[str, float] = field(default_factory=dict)
     trials: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    now: str = ""
+    now: str = "starting"
+    minutes: float = 0.0
+    began: float = field(default_factory=time.monotonic)
 
     def take(self, label: str, trial: Trial) -> None:
         """Add a finished trial."""
+        self.now = f"after {label}"
         self.trials[label] = self.trials.get(label, 0) + 1
         self.seconds[label] = self.seconds.get(label, 0.0) + trial.seconds
         if trial.value is not None and trial.state != "pruned":
@@ -122,7 +129,9 @@ class _Standings:
         """The candidates by value, as a table of rich."""
         from rich.table import Table
 
-        table = Table(box=None, pad_edge=False, padding=(0, 1), caption=self.now, caption_justify="left")
+        passed = int(time.monotonic() - self.began)
+        caption = f"{passed // 60}:{passed % 60:02} of {self.minutes:g} minutes, {self.now}"
+        table = Table(box=None, pad_edge=False, padding=(0, 1), caption=caption, caption_justify="left")
         table.add_column("candidate")
         for name in ("on valid", "trials", "seconds"):
             table.add_column(name, justify="right")
@@ -133,7 +142,7 @@ class _Standings:
 
 
 @contextmanager
-def _reporter(quiet: bool) -> Iterator[Callable[[str, Record | Trial], None] | None]:
+def _reporter(minutes: float, quiet: bool) -> Iterator[Callable[[str, Record | Trial], None] | None]:
     """A live table on a terminal, a line for each finished trial in a pipe; nothing if quiet."""
     from rich.console import Console
     from rich.live import Live
@@ -141,7 +150,7 @@ def _reporter(quiet: bool) -> Iterator[Callable[[str, Record | Trial], None] | N
     if quiet:
         yield None
         return
-    console, standings = Console(stderr=True), _Standings()
+    console, standings = Console(stderr=True), _Standings(minutes=minutes)
     if not console.is_terminal:
 
         def line(label: str, news: Record | Trial) -> None:
@@ -151,14 +160,13 @@ def _reporter(quiet: bool) -> Iterator[Callable[[str, Record | Trial], None] | N
 
         yield line
         return
-    with Live(standings.table(), console=console, transient=True, refresh_per_second=4) as live:
+    with Live(get_renderable=standings.table, console=console, transient=True, refresh_per_second=2):
 
         def show(label: str, news: Record | Trial) -> None:
             if isinstance(news, dict):
                 standings.now = f"{label}, epoch {news['epoch']}"
             else:
                 standings.take(label, news)
-            live.update(standings.table())
 
         yield show
 
@@ -179,8 +187,9 @@ def _print(found: Best, out: Path, commands: list[str]) -> None:
     console = Console()
     console.print(table)
     console.print("p: against the winner, paired t-test over the test users, Holm's method.", style="dim")
-    for label, why in found.left_out.items():
-        console.print(f"{label} did not compete: {why}.", style="dim", highlight=False, soft_wrap=True)
+    for why in dict.fromkeys(found.left_out.values()):
+        labels = ", ".join(label for label, reason in found.left_out.items() if reason == why)
+        console.print(f"{labels} did not compete: {why}.", style="dim", highlight=False, soft_wrap=True)
     print(f"\n{printable(found.verdict)}")
     print(f"{printable(found.model)} is trained on all {len(found.model.train):,} interactions, in {printable(out)}.")
     print(f"Page: {printable(out / 'report.html')}\nNext:")

@@ -41,7 +41,8 @@ class Runner:
     config
         Training settings, but for the seed.
     parts
-        The log as ``train``, ``valid`` and ``test``; a valid part that is the test part is not left out of the lists.
+        The log as ``train``, ``valid`` and ``test``. Without ``valid`` every run has all its epochs; a valid part that
+        is the test part is not left out of the lists.
     counted
         Count the draws for the imbalance values.
     fixed
@@ -75,7 +76,7 @@ class Runner:
     def _new(
         self, model: Any, method: Method, seed: int, folder: Path | None, callback: EpochCallback | None, show: bool
     ) -> Outcome:
-        model.held_out = {name: self.parts[name] for name in ("valid", "test")}
+        model.held_out = {name: self.parts[name] for name in ("valid", "test") if name in self.parts}
         seconds = self.train(model, method, seed, folder, callback)
         return self.evaluate(model, method, seed, seconds, show)
 
@@ -119,7 +120,8 @@ class Runner:
 
     def evaluate(self, model: Any, method: Method, seed: int, seconds: float, show: bool) -> Outcome:
         """What the trained model scores on the test part; ``show`` adds a projection of its item vectors."""
-        hidden = [] if self.parts["valid"] is self.parts["test"] else [self.parts["valid"]]
+        valid = self.parts.get("valid")
+        hidden = [] if valid is None or valid is self.parts["test"] else [valid]
         metric, threads = self.config.metric, self.config.threads
         _, length = self.config.parsed_metric()
         device = resolve(self.config.device) if model.has_vectors else None

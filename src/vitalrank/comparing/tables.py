@@ -64,14 +64,17 @@ def notes(results: Results) -> list[str]:
         said.append(
             "p: paired t-test over the test users, each method against the best other one, adjusted by Holm's method."
         )
+    return [*said, *settings_notes(results)]
+
+
+def settings_notes(results: Results) -> list[str]:
+    """Where settings come from."""
+    trials = results.metadata.get("tuning", {}).get("trials")
+    if trials:
+        return [f"Settings of each method: the best of {trials} trials on the validation part."]
     if any(row.runs[0].sampler for row in results.rows):
-        trials = results.metadata.get("tuning", {}).get("trials")
-        said.append(
-            f"Settings of each method: the best of {trials} trials on the validation part."
-            if trials
-            else "Settings were not tuned; --tune TRIALS (tune=) searches them on the validation part."
-        )
-    return said
+        return ["Settings were not tuned; --tune TRIALS (tune=) searches them on the validation part."]
+    return []
 
 
 def pipe_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

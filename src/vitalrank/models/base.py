@@ -39,6 +39,7 @@ class Recommender(Scorer):
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {}  # options of fit that differ from TrainConfig's
+    scoring_settings: ClassVar[frozenset[str]] = frozenset()  # those that fit does not read; see `rescored`
     _train: Interactions | None = None
 
     @cached_property
@@ -152,6 +153,23 @@ class Recommender(Scorer):
             self.__init__(**{**self.settings(), **settings})  # type: ignore[misc]
             self._train = None
         return self
+
+    def rescored(self, **settings: Any) -> Self:
+        """The fitted model with other ``scoring_settings``; what it learnt is shared, not learnt again.
+
+        Examples
+        --------
+        >>> import vitalrank as vr
+        >>> log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
+        >>> vr.EASE().fit(log).rescored(decay=0.9)
+        EASE(reg=300.0, neighbours=None, dropout=0.0, decay=0.9)
+        """
+        for name in settings.keys() - self.scoring_settings:
+            raise SettingError(f"{name} of {type(self).__name__} is read by fit; fit another model.")
+        other = type(self)(**{**self.settings(), **settings})
+        other.train = self.train
+        other.restore(self.tensors(), self.record())
+        return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as a folder that :func:`vitalrank.load` reads."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ class ItemWeightModel(Recommender):
     ``fit``, which calls ``_set_sparse`` or ``_set_dense``, and ``settings``.
     """
 
+    scoring_settings: ClassVar[frozenset[str]] = frozenset({"decay"})
     _weights: Any = None
     decay: float = 1.0
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from vitalrank._util.checks import parse_metric
 from vitalrank.comparing.results import Results, Row
-from vitalrank.comparing.tables import notes, p_text, seconds_text, shown_metrics
+from vitalrank.comparing.tables import p_text, seconds_text, settings_notes, shown_metrics
 from vitalrank.report.charts import style
 
 
@@ -39,7 +39,7 @@ def ranking(results: Results) -> str:
     said.insert(0, "Means over the test users." + (_SPREAD if any(row.spread for row in results.rows) else ""))
     alone = len(results.rows) == 1  # nothing to sort, and no settings of others to be fair to
     if not alone:
-        said += [*notes(results)[-1:], "Click a column to sort."]
+        said += [*settings_notes(results), "Click a column to sort."]
     return (
         f'<section class="ranking"><h2>{"Figures" if alone else "Ranking"}</h2><div class="scroll">'
         f"<table{'' if alone else ' class=sortable'}><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"

@@ -12,6 +12,7 @@ from vitalrank.comparing.results import Results
 from vitalrank.comparing.tables import p_text
 from vitalrank.report.charts import line_chart, scatter, stacked_bars, style
 from vitalrank.report.ranking import metric_name, ranking
+from vitalrank.report.searched import SEARCH, search_verdict, searched
 from vitalrank.report.series import against_seconds, imbalances, lines, norms_by_degree, points, wide
 
 BANDS = ("head", "middle", "tail")
@@ -42,8 +43,9 @@ def opening(results: Results, title: str) -> str:
         words.append(f"tested on each user’s last {100 * split['test']:.0f} %")
     if seeds:
         words.append(f"{seeds} seeds" if seeds > 1 else "one seed")
+    lead = search_verdict(results) or summary_sentence(results)
     return (
-        f'<header><h1>{escape(title)}</h1><p class="lead">{escape(summary_sentence(results))}</p>'
+        f'<header><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>'
         f'<p class="soft">{escape(" · ".join(words))}</p></header>'
     )
 
@@ -161,7 +163,8 @@ def vectors(results: Results) -> str:
 
 
 def next_steps(results: Results) -> str:
-    row = next((row for row in results.rows if row.runs[0].inspection.get("advice")), None)
+    trained = [row for row in results.rows if row.runs[0].sampler]  # the advice is on samplers and training
+    row = next((row for row in trained if row.runs[0].inspection.get("advice")), None)
     if row is None:
         return ""
     said = row.runs[0].inspection["advice"]
@@ -176,6 +179,7 @@ def reproduction(results: Results) -> str:
     facts = "".join(
         f"<tr><th>{escape(str(name))}</th><td>{escape(_words(value))}</td></tr>"
         for name, value in results.metadata.items()
+        if name != SEARCH
     )
     return (
         '<section class="facts"><h2>Settings and versions</h2>'
@@ -185,6 +189,7 @@ def reproduction(results: Results) -> str:
 
 SECTIONS: tuple[Callable[[Results], str], ...] = (
     ranking,
+    searched,
     curves,
     dynamics,
     popularity,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from importlib.util import find_spec
 
-from vitalrank._util.memory import available_memory
 from vitalrank.comparing import Method
 from vitalrank.comparing.planning import Models, Samplers, check, methods_of, named_models, named_samplers
 from vitalrank.config import TrainConfig
@@ -15,7 +14,7 @@ from vitalrank.datasets import synthetic
 from vitalrank.errors import VitalrankError
 from vitalrank.evaluation import value_of
 from vitalrank.interactions import Interactions
-from vitalrank.models.ease import EASE
+from vitalrank.selection.fitting import Decisions, fitting
 from vitalrank.training import Trainer
 from vitalrank.tuning.methods import Params
 from vitalrank.tuning.plans import Plan, plan_of, space_of
@@ -24,7 +23,9 @@ from vitalrank.tuning.spaces import Choice
 
 MODELS: tuple[str, ...] = ("mostpopular", "itemknn", "ease", "als", "mf")
 SAMPLERS: tuple[str, ...] = ("vins", "uni", "pop", "dns", "lfm-w")
-_EASE_SHARE = 0.1  # of the budget that one fit of EASE may take
+TORCH_MODELS: tuple[str, ...] = ("lightgcn", "sasrec")  # where torch is installed and the time suffices
+_FEW_SAMPLERS = ("vins", "uni")  # that these compete with
+_DECAYS, _DROPOUTS = (0.98, 0.9, 0.8), (0.35,)  # tried early
 
 
 @dataclass
@@ -68,38 +69,63 @@ class Candidate:
         return {name: one.default for name, one in self.plan.parameters.items()}
 
     def variants(self) -> list[Params]:
-        """The default settings with one word changed, such as the similarity: tried early where a fit is cheap."""
+        """The default settings with one changed, such as the similarity: tried early where a fit is cheap."""
         if self.has_steps:
             return []
-        words = {name: one for name, one in self.plan.space.items() if isinstance(one, Choice)}
-        return [
+        tried = {"decay": _DECAYS, "dropout": _DROPOUTS}
+        choices = {name: one for name, one in self.plan.space.items() if isinstance(one, Choice)}
+        changed = [
             {**self.start, name: value}
-            for name, one in words.items()
-            for value in one.values
-            if isinstance(value, str) and value != self.start[name]
+            for name, one in choices.items()
+            for value in tried.get(name, [word for word in one.values if isinstance(word, str)])
+            if value in one
         ]
+        # What fit does not read comes first: the model that was fitted last is used again.
+        return sorted((params for params in changed if params != self.start), key=self.needs_fit)
+
+    def needs_fit(self, params: Params) -> bool:
+        """Whether settings differ from the default ones in what fit reads."""
+        scoring = self.method.make().scoring_settings
+        return any(params[name] != value for name, value in self.start.items() if name not in scoring)
+
+    def rescored(self, params: Params) -> list[Params]:
+        """Settings beside these that need no other fit."""
+        scoring = self.method.make().scoring_settings
+        beside: list[Params] = []
+        for name, one in self.plan.space.items():
+            if name in scoring and isinstance(one, Choice):
+                place = one.values.index(params[name])
+                beside += [
+                    {**params, name: one.values[at]} for at in (place - 1, place + 1) if 0 <= at < len(one.values)
+                ]
+        return beside
 
 
 def candidates_of(
-    models: Models,
+    models: Models | None,
     samplers: Samplers,
     config: TrainConfig,
     fixed: Collection[str],
     train: Interactions,
     seconds: float,
+    decided: Decisions | None = None,
 ) -> tuple[list[Candidate], dict[str, str]]:
-    """The candidates, and by label why others are left out."""
-    methods = methods_of(named_samplers(samplers), named_models(models))
+    """The candidates, and by label why others are left out; what is ``decided`` stays, what is not is added there."""
+    chosen = named_samplers(samplers)
+    methods = methods_of(chosen, named_models(MODELS if models is None else models))
+    if models is None and find_spec("torch") is not None:
+        few = {name: chosen[name] for name in _FEW_SAMPLERS if name in chosen}
+        methods += methods_of(few, named_models(TORCH_MODELS)) if few else []
     check(methods, 1.0, 1.0)
     left_out: dict[str, str] = {}
     found = []
     for method in methods:
-        why = _too_much(method.make(), train, seconds)
+        fits, why = fitting(method, config, train, seconds, {} if decided is None else decided)
         if why:
             left_out[method.label] = why
-        else:
-            found.append(Candidate(method, _plan(method, config, fixed)))
-    return found, left_out
+        if fits is not None:
+            found.append(Candidate(fits, _plan(fits, config, fixed)))
+    return sorted(found, key=lambda one: one.has_steps), left_out  # what is cheap is tried first
 
 
 def _plan(method: Method, config: TrainConfig, fixed: Collection[str]) -> Plan:
@@ -107,18 +133,6 @@ def _plan(method: Method, config: TrainConfig, fixed: Collection[str]) -> Plan:
     space = space_of("wide", method.make, method.sampler, config, fixed)
     searched = {name: one for name, one in space.items() if name not in fixed}
     return plan_of(method.make, method.sampler, searched, config, fixed)
-
-
-def _too_much(model: Any, train: Interactions, seconds: float) -> str | None:
-    """Why a model does not fit the machine or the budget."""
-    if not isinstance(model, EASE):
-        return None
-    cost, free = model.estimate(train), available_memory()
-    if free is not None and cost.bytes > 0.8 * free:
-        return f"needs about {cost.bytes / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
-    if cost.seconds > _EASE_SHARE * seconds:
-        return f"a single fit takes about {cost.seconds:.0f} s"
-    return None
 
 
 def shared_hints(candidate: Candidate, others: Sequence[Candidate]) -> list[Params]:

@@ -34,6 +34,8 @@ FINALISTS = 3
 _FIRST_SHARE = 0.5  # of the time left that the first trials of all candidates may take together
 _RUNGS = ((0.35, 0.5), (0.65, 0.25), (1.0, 0.0))  # until this share of the budget, this share of the candidates goes on
 _FEWEST = 2  # candidates of a rung
+_CHEAP = 0.01  # of the budget: what fits in no longer is tried with each hint before any training in epochs
+_CHEAP_SCORING = 0.1  # the same, for hints that need no other fit
 _ONE_SHARE = 0.5  # of the time left that a single trial may take
 _MOST_RESERVED = 0.4  # of the budget, for the final and the refit
 _OVERHEAD = 0.5  # seconds of a finalist beside its training
@@ -91,8 +93,8 @@ class Contest:
         ranked = self.ranked()
         if not ranked:
             return 0.1 * self.clock.seconds
-        final = sum(_OVERHEAD + best.user_attrs[OUTCOME]["seconds"] for _, best in ranked[:FINALISTS])
-        refit = _GROWTH * ranked[0][1].user_attrs[OUTCOME]["seconds"]
+        final = sum(_OVERHEAD + _seconds_of(*pair) for pair in ranked[:FINALISTS])
+        refit = _GROWTH * _seconds_of(*ranked[0])
         return float(min(final + refit, _MOST_RESERVED * self.clock.seconds))
 
     def ranked(self) -> list[tuple[Candidate, FrozenTrial]]:
@@ -106,6 +108,11 @@ class Contest:
         if left <= 0:
             return None
         untried = [one for one in self.candidates if not _search(one).claims.history().alive]
+        if untried and not untried[0].has_steps:
+            return untried[0], _FIRST_SHARE * left / len(untried)
+        hinted = [one for one in self.candidates if one.label not in exhausted and self._has_cheap_hints(one)]
+        if hinted:
+            return hinted[0], _ONE_SHARE * left
         if untried:
             return untried[0], _FIRST_SHARE * left / len(untried)
         open_ones = [one for one in self._survivors() if one.label not in exhausted]
@@ -123,10 +130,21 @@ class Contest:
         in_turn = [one for one in searchable if len(_search(one).claims.finished) < MOST_TRIALS]
         return in_turn[:count]
 
+    def _has_cheap_hints(self, candidate: Candidate) -> bool:
+        """Whether there are settings that are known to matter, not tried yet, and next to nothing to try."""
+        if candidate.has_steps:
+            return False
+        claims = _search(candidate).claims
+        alive = claims.history().alive
+        hint = next((params for params in candidate.variants() if params not in alive), None)
+        if hint is None or len(alive) >= MOST_TRIALS:
+            return False
+        share = _CHEAP if candidate.needs_fit(hint) else _CHEAP_SCORING
+        return fit_seconds(candidate) < share * self.clock.seconds
+
     def _can_start(self, candidate: Candidate, left: float) -> bool:
         """Whether a fit that cannot be stopped would end in time."""
-        seconds = [trial.user_attrs[OUTCOME]["seconds"] for trial in _search(candidate).whole]
-        return candidate.has_steps or _SAFETY * max(seconds, default=0.0) < left
+        return candidate.has_steps or _SAFETY * fit_seconds(candidate) < left
 
 
 @contextmanager
@@ -169,13 +187,25 @@ def _search(candidate: Candidate) -> Search:
     return candidate.search
 
 
+def fit_seconds(candidate: Candidate) -> float:
+    """The longest that a trial of the candidate took; others may have used a fitted model again."""
+    return max((float(trial.user_attrs[OUTCOME]["seconds"]) for trial in _search(candidate).whole), default=0.0)
+
+
+def _seconds_of(candidate: Candidate, trial: FrozenTrial) -> float:
+    """What the training of a trial takes when it is repeated."""
+    return float(trial.user_attrs[OUTCOME]["seconds"]) if candidate.has_steps else fit_seconds(candidate)
+
+
 def _seconds(candidate: Candidate) -> float:
     """Time that went into a candidate so far."""
     return float(sum(trial.user_attrs[OUTCOME]["seconds"] for trial in _search(candidate).claims.finished))
 
 
 def _hints(candidate: Candidate, others: Sequence[Candidate]) -> list[Params]:
-    return [*candidate.variants(), *shared_hints(candidate, others)]
+    best = None if candidate.has_steps else best_trial(candidate)
+    beside = [] if best is None else candidate.rescored(best.params)
+    return [*candidate.variants(), *beside, *shared_hints(candidate, others)]
 
 
 def _report(label: str, callback: Callback | None, clock: Clock, number: int, news: Any) -> None:

@@ -23,6 +23,7 @@ from vitalrank.config import TrainConfig
 from vitalrank.interactions import Interactions
 from vitalrank.models import load
 from vitalrank.selection.candidates import Candidate
+from vitalrank.selection.contest import fit_seconds
 from vitalrank.training import Trainer
 from vitalrank.tuning.claims import OUTCOME
 
@@ -44,11 +45,7 @@ class FinalStore(ComparisonFolder):
 
 def pick_finalists(ranked: Ranked, count: int, seconds: float) -> list[tuple[Candidate, FrozenTrial]]:
     """The best candidates, and the baselines without epochs that cost next to nothing."""
-    cheap = [
-        (one, best)
-        for one, best in ranked[count:]
-        if not one.has_steps and best.user_attrs[OUTCOME]["seconds"] < _CHEAP * seconds
-    ]
+    cheap = [(one, best) for one, best in ranked[count:] if not one.has_steps and fit_seconds(one) < _CHEAP * seconds]
     return [*ranked[:count], *cheap]
 
 
@@ -68,7 +65,10 @@ def run_finals(
     out: Path | None,
     tick: Callable[[], None],
 ) -> list[Outcome]:
-    """Train the finalists and measure each once on test; those that are finished in the folder are read."""
+    """Train the finalists on all but test, and measure each once on test; those that are in the folder are read.
+
+    Validation is trained on, as the winner will be: the test follows what the models have seen without a gap.
+    """
     runner = Runner(config, parts, counted=False, fixed=fixed)
     store = None if out is None else FinalStore(out / "finals", keep_models=False)
     outcomes = []

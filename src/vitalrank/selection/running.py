@@ -19,7 +19,8 @@ from vitalrank.errors import SettingError, StorageError, TrainingError
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.metrics import METRICS
 from vitalrank.report.page import check_page, write_report
-from vitalrank.selection.candidates import MODELS, SAMPLERS, Candidate, candidates_of
+from vitalrank.report.searched import SEARCH
+from vitalrank.selection.candidates import SAMPLERS, Candidate, candidates_of
 from vitalrank.selection.clock import Clock
 from vitalrank.selection.contest import FINALISTS, Callback, Contest, opened
 from vitalrank.selection.finals import Ranked, alone, method_of, pick_finalists, refit_winner, run_finals
@@ -29,6 +30,7 @@ from vitalrank.tuning.claims import OUTCOME
 
 _STUDY = "best"
 _FILE = "best.json"
+_DECIDED = "candidates for "  # so many seconds: the study's note of who competes
 
 
 def best(
@@ -36,7 +38,7 @@ def best(
     *,
     minutes: float = 30.0,
     out: str | os.PathLike[str] | None = None,
-    models: Models = MODELS,
+    models: Models | None = None,
     samplers: Samplers = SAMPLERS,
     config: TrainConfig | None = None,
     fixed: Collection[str] = (),
@@ -51,8 +53,9 @@ def best(
 
     Every candidate is tried with its default settings first. Then successive halving over time: the best half goes
     on with more trials and epochs, later the best quarter, at last two. Settings and epoch counts are picked on the
-    validation part. The test part is read once for each finalist, for the ranking and its paired tests; it decides
-    nothing. At last the winner is trained anew on the whole log for the epoch count that validation picked.
+    validation part. The test part is read once for each finalist, which is trained on all the rest, for the ranking
+    and its paired tests; it decides nothing. At last the winner is trained anew on the whole log for the epoch count
+    that validation picked.
 
     Parameters
     ----------
@@ -66,7 +69,9 @@ def best(
         kill. None keeps nothing.
     models, samplers
         Names, or by name what makes a model, and samplers with settings, as :func:`vitalrank.compare` takes them.
-        A model without training steps competes once, the others with every sampler.
+        A model without training steps competes once, the others with every sampler. By default MostPopular, ItemKNN,
+        EASE (the sparse form where the dense one takes too much), ALS and MF, and, where torch is installed and the
+        time suffices for their epochs, LightGCN and SASRec with two of the samplers.
     config
         Training settings; its ``metric`` ranks, and its ``epochs`` is the most that a trial trains.
     fixed
@@ -104,20 +109,25 @@ def best(
             raise SettingError(f"the {name} part is empty; give a longer log, or another share.")
     place = None if out is None else Path(out)
     _check_place(place, force)
-    candidates, left_out = candidates_of(models, samplers, config, fixed, parts["train"], seconds)
-    if not candidates:
-        raise SettingError(f"no candidate is left: {'; '.join(f'{name} {why}' for name, why in left_out.items())}.")
     facts = {"log": log.fingerprint, "test": test, "valid": valid, "metric": config.metric, "seed": seed}
     kept_in = storage if storage is not None or place is None else place / "study.db"
     with studies.quiet():
         clock = Clock(studies.open_study(kept_in, _STUDY, "none", config.epochs, facts), seconds)
+        decided = clock.study.user_attrs.get(f"{_DECIDED}{seconds:g}", {})
+        candidates, left_out = candidates_of(models, samplers, config, fixed, parts["train"], seconds, decided)
+        clock.study.set_user_attr(f"{_DECIDED}{seconds:g}", decided)
+    if not candidates:
+        raise SettingError(f"no candidate is left: {'; '.join(f'{name} {why}' for name, why in left_out.items())}.")
     with opened(candidates, parts, kept_in, seed, callback, clock):
         contest = Contest(candidates, clock)
         contest.run()
         ranked = contest.ranked()
         if not ranked:
             raise TrainingError("no trial came to a result in the time; give more minutes, or fewer models.")
-        request = _Request(log, parts, config, fixed, place, force, _metadata(log, config, test, valid, candidates))
+        final_parts = dict(zip(("train", "test"), log.split_last(test), strict=True))
+        request = _Request(
+            log, final_parts, config, fixed, place, force, _metadata(log, config, test, valid, candidates)
+        )
         with alone(place):
             return request.finish(candidates, ranked, clock, left_out)
 
@@ -127,7 +137,7 @@ class _Request:
     """What the final and the refit need of the request."""
 
     log: Interactions
-    parts: dict[str, Interactions]
+    final_parts: dict[str, Interactions]  # "train" is all but "test"
     config: TrainConfig
     fixed: Collection[str]
     out: Path | None
@@ -138,16 +148,19 @@ class _Request:
         """Finalists on test, the winner on the whole log, and everything written."""
         winner, trial = ranked[0]
         methods = [method_of(*pair) for pair in pick_finalists(ranked, FINALISTS, clock.seconds)]
-        outcomes = run_finals(methods, self.parts, self.config, self.fixed, self.out, clock.note)
-        results = Results(self.config.metric, tuple(outcomes), self.metadata)
+        outcomes = run_finals(methods, self.final_parts, self.config, self.fixed, self.out, clock.note)
+        p_values = against_winner(winner.label, outcomes)
+        verdict = verdict_of(winner.label, self.config.metric, outcomes, p_values)
+        entries = _entries(candidates, ranked, outcomes, p_values, self.config.metric)
+        lines = [{name: getattr(one, name) for name in ("label", "value", "trials", "seconds")} for one in entries]
+        facts = {**self.metadata, SEARCH: {"verdict": verdict, "ranking": lines}}
+        results = Results(self.config.metric, tuple(outcomes), facts)
         if self.out is not None:
             write_tables(results, self.out, force=self.force)
-            title = "The best model for this log"
-            write_report(results, self.out / "report.html", title=title, force=self.force)
+            write_report(results, self.out / "report.html", title="The best model for this log", force=self.force)
         training = methods[0].config(self.config, self.fixed)
         model = refit_winner(methods[0], self.log, training, self.out)
         clock.note()
-        p_values = against_winner(winner.label, outcomes)
         found = Best(
             metric=self.config.metric,
             label=winner.label,
@@ -157,8 +170,8 @@ class _Request:
             training=vars(training),
             value=float(trial.value or 0.0),
             epoch=trial.user_attrs[OUTCOME]["epoch"],
-            ranking=tuple(_entries(candidates, ranked, outcomes, p_values, self.config.metric)),
-            verdict=verdict_of(winner.label, self.config.metric, outcomes, p_values),
+            ranking=tuple(entries),
+            verdict=verdict,
             results=results,
             seconds=clock.spent(),
             left_out=left_out,

@@ -55,6 +55,7 @@ class Search:
     trials: int  # wanted
     limit: float = math.inf  # seconds of a trial
     stopped: threading.Event = field(default_factory=threading.Event)
+    _fitted: Recommender | None = None  # the last model without training steps
     _done: int = 0  # trials, as last counted: a storage that fails cannot be asked
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -96,6 +97,18 @@ class Search:
     def whole(self) -> list[FrozenTrial]:
         """Trials that came to their end; Optuna gives the others a value too, the last that they reported."""
         return [trial for trial in self.claims.finished if trial.user_attrs[OUTCOME]["state"] in WHOLE]
+
+    def fitted(self, model: Recommender) -> Recommender:
+        """The model fitted; the last one again where fit would compute the same."""
+        last = self._fitted
+        scoring = {name: value for name, value in model.settings().items() if name in model.scoring_settings}
+        if last is not None and last.settings() | scoring == model.settings():
+            return last.rescored(**scoring)
+        self._fitted = last = None  # its memory may be needed
+        model.fit(self.train)  # type: ignore[attr-defined]
+        if scoring:
+            self._fitted = model
+        return model
 
     def trial(self, trial: FrozenTrial) -> Trial:
         """A finished trial, as the caller sees it."""
@@ -196,7 +209,7 @@ class _TrialRun:
     def _fit(self, model: Recommender, config: TrainConfig) -> str:
         """Fit and measure a model without training steps."""
         try:
-            model.fit(self.search.train)  # type: ignore[attr-defined]
+            model = self.search.fitted(model)
         except TrainingError:
             return "diverged"
         self.best = value_of(model, self.search.valid, config.metric, config.threads)
