@@ -55,6 +55,7 @@ def graph() -> dict[str, set[str]]:
 
 
 IMPORTS = graph()
+SOURCES = sorted(ROOT.rglob("*.py"))
 
 
 def test_the_page_names_every_package():
@@ -123,7 +124,9 @@ def are_one_thing(name: str, paths: list[Path]) -> bool:
     if set(roles) == {"command"}:
         return name == "add_to"  # each file of commands adds its own
     if set(roles) == {"experiment"}:
-        return len({path.name for path in paths} - {"figures.py", "markdown.py"}) <= 1  # its data, figure and table
+        return (
+            len({path.name for path in paths} - {"figures.py", "markdown.py", "cost_tables.py"}) <= 1
+        )  # its data, figure and table
     if set(roles) == {"kernel"}:
         return len({path.relative_to(ROOT).parts[1] for path in paths}) == len(
             paths
@@ -140,3 +143,54 @@ def test_one_name_stands_for_one_thing():
         if name not in SHARED_NAMES and not are_one_thing(name, paths)
     }
     assert not unclear
+
+
+MOST_LINES = 249
+MOST_PARAMETERS = 7
+# Files that are longer, still.
+LONG_FILES = {
+    "engines/torch_engine.py",
+    "interactions/log.py",
+    "mining/mining.py",
+    "models/base.py",
+    "models/custom.py",
+    "report/sections.py",
+    "serving/web/app.py",
+}
+# What people call: each of these parameters is a setting of its own, given by its name.
+MANY_SETTINGS = {
+    "comparing/running.py:compare",
+    "evaluation/measuring.py:evaluate",
+    "interactions/log.py:from_codes",
+    "mining/mining.py:mine_to",
+    "preparing/running.py:prepare_log",
+    "readers/__init__.py:read",
+    "samplers/base.py:__call__",
+    "selection/running.py:best",
+    "tuning/running.py:tune",
+}
+
+
+def test_files_are_short():
+    lines = {path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    long = {name: count for name, count in lines.items() if count > MOST_LINES}
+    assert long.keys() <= LONG_FILES, "split the file"
+
+
+def parameters_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    given = function.args
+    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return [name for name in names if name not in ("self", "cls")]
+
+
+def test_functions_have_few_parameters():
+    """Kernels aside, whose arguments are arrays and numbers; the parameters of a command are its options."""
+    many = set()
+    for path in SOURCES:
+        name = path.relative_to(ROOT).as_posix()
+        if name.split("/")[0] in ("kernels", "cli"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and len(parameters_of(node)) > MOST_PARAMETERS:
+                many.add(f"{name}:{node.name}")
+    assert many == MANY_SETTINGS, "put settings that belong together into a dataclass"

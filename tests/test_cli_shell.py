@@ -14,7 +14,7 @@ import typer
 import vitalrank as vr
 from vitalrank import cli
 from vitalrank.cli import options
-from vitalrank.cli.options import dataset_names
+from vitalrank.cli.completion import dataset_names
 from vitalrank.models import model_names
 from vitalrank.samplers import SAMPLERS
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
+import numpy as np  # noqa: F401, for the examples
 
-from vitalrank._util.checks import check_choice, is_tensor
-from vitalrank.errors import SettingError
+from vitalrank._util.checks import check_choice
+from vitalrank._util.loss_terms import log_of, log_one_more, log_sum, mean_of_pairs, mean_of_rows, softplus, to_column
 
 VANISHED = 0.01  # a positive for whose negatives all the loss has a smaller slope, weights aside, no longer teaches
 
@@ -38,7 +38,7 @@ def bpr(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = None) -
     >>> float(bpr(np.zeros(2), np.zeros((2, 1)), np.ones((2, 1)))).__round__(4)
     0.6931
     """
-    return _mean(_softplus(neg - _column(pos, neg, weights)), weights, sample_weight)
+    return mean_of_pairs(softplus(neg - to_column(pos, neg, weights)), weights, sample_weight)
 
 
 def hinge(pos: Any, neg: Any, weights: Any = None, margin: float = 1.0, *, sample_weight: Any = None) -> Any:
@@ -55,7 +55,7 @@ def hinge(pos: Any, neg: Any, weights: Any = None, margin: float = 1.0, *, sampl
     >>> float(hinge(np.array([2.0]), np.array([[0.5, 1.5]])))
     0.5
     """
-    return _mean((neg - _column(pos, neg, weights) + margin).clip(0.0), weights, sample_weight)
+    return mean_of_pairs((neg - to_column(pos, neg, weights) + margin).clip(0.0), weights, sample_weight)
 
 
 def cross_entropy(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = None) -> Any:
@@ -73,8 +73,8 @@ def cross_entropy(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any
     >>> float(cross_entropy(np.zeros(1), np.zeros((1, 1)))).__round__(4)
     1.3863
     """
-    own = _softplus(-_column(pos, neg, weights))
-    return _mean(own, None, sample_weight) + _mean(_softplus(neg), weights, sample_weight)
+    own = softplus(-to_column(pos, neg, weights))
+    return mean_of_pairs(own, None, sample_weight) + mean_of_pairs(softplus(neg), weights, sample_weight)
 
 
 def softmax(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = None) -> Any:
@@ -99,10 +99,10 @@ def softmax(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = Non
     >>> float(softmax(np.zeros(1), np.zeros((1, 3)))).__round__(4)
     1.3863
     """
-    logits = neg - _column(pos, neg, weights)  # (B, k)
+    logits = neg - to_column(pos, neg, weights)  # (B, k)
     if weights is not None:
-        logits = logits + _log(weights)
-    return _mean_of_rows(_log_one_more(logits), sample_weight)
+        logits = logits + log_of(weights)
+    return mean_of_rows(log_one_more(logits), sample_weight)
 
 
 def gbce(pos: Any, neg: Any, weights: Any = None, positive_weight: float = 1.0, *, sample_weight: Any = None) -> Any:
@@ -124,8 +124,8 @@ def gbce(pos: Any, neg: Any, weights: Any = None, positive_weight: float = 1.0, 
     >>> float(gbce(np.zeros(1), np.zeros((1, 1)), positive_weight=gbce_weight(1.0, k=1, n_items=3))).__round__(4)
     1.0397
     """
-    own = positive_weight * _softplus(-_column(pos, neg, weights))
-    return _mean(own, None, sample_weight) + _mean(_softplus(neg), weights, sample_weight)
+    own = positive_weight * softplus(-to_column(pos, neg, weights))
+    return mean_of_pairs(own, None, sample_weight) + mean_of_pairs(softplus(neg), weights, sample_weight)
 
 
 def gbce_weight(calibration: float, k: int, n_items: int) -> float:
@@ -133,7 +133,7 @@ def gbce_weight(calibration: float, k: int, n_items: int) -> float:
 
     Examples
     --------
-    >>> gbce_weight(0.0, k=1, n_items=101), gbce_weight(0.75, k=1, n_items=101)
+    >>> gbce_weight(0.0, k=1, n_items=101), round(gbce_weight(0.75, k=1, n_items=101), 4)
     (1.0, 0.2575)
     """
     return 1.0 - calibration * (1.0 - min(k / max(n_items - 1, 1), 1.0))
@@ -159,9 +159,9 @@ def bsl(pos: Any, neg: Any, weights: Any = None, bilateral: float = 1.0, *, samp
     >>> float(bsl(np.zeros(1), np.zeros((1, 3)), bilateral=2.0)).__round__(4)
     2.1972
     """
-    positives = _column(pos, neg, weights)
-    logits = neg if weights is None else neg + _log(weights)  # (B, k)
-    return _mean_of_rows(_log_sum(logits, bilateral, positives[:, 0]), sample_weight)
+    positives = to_column(pos, neg, weights)
+    logits = neg if weights is None else neg + log_of(weights)  # (B, k)
+    return mean_of_rows(log_sum(logits, bilateral, positives[:, 0]), sample_weight)
 
 
 def psl(pos: Any, neg: Any, weights: Any = None, temperature: float = 1.0, *, sample_weight: Any = None) -> Any:
@@ -184,18 +184,15 @@ def psl(pos: Any, neg: Any, weights: Any = None, temperature: float = 1.0, *, sa
     >>> float(psl(np.zeros(1), np.zeros((1, 3)), temperature=0.1)).__round__(4)
     1.3863
     """
-    gaps = neg - _column(pos, neg, weights)  # (B, k)
-    logits = (math.log(2.0) - _softplus(-gaps)) / temperature  # 1 + tanh(d / 2) = 2 sigma(d)
+    gaps = neg - to_column(pos, neg, weights)  # (B, k)
+    logits = (math.log(2.0) - softplus(-gaps)) / temperature  # 1 + tanh(d / 2) = 2 sigma(d)
     if weights is not None:
-        logits = logits + _log(weights)
-    return _mean_of_rows(_log_one_more(logits), sample_weight)
+        logits = logits + log_of(weights)
+    return mean_of_rows(log_one_more(logits), sample_weight)
 
 
 class Loss(NamedTuple):
-    """A loss: the function, the number the kernels know it by, its value at equal scores, and what else tells it apart.
-
-    Models ask for these, never for a name.
-    """
+    """A loss: its function, its number in the kernels, its value at equal scores, and what else tells it apart."""
 
     function: Callable[..., Any]
     code: int
@@ -203,14 +200,13 @@ class Loss(NamedTuple):
     has_margin: bool = False
     is_pointwise: bool = False  # a positive costs something of its own, as much as one unit of weight
     shares_softmax: bool = False  # the negatives of a positive stand in one softmax, not each in a term
-
     is_calibrated: bool = False  # the weight of a positive's own term follows from the number of negatives
     has_temperature: bool = False  # it applies the temperature itself, not to the scores that it reads
     is_bilateral: bool = False  # the positive is not in the softmax, so that the loss may be negative
 
     @property
     def is_pairwise(self) -> bool:
-        """Whether a positive feels no more than the sum of its pairs."""
+        """Whether its value for a positive is a sum over pairs and nothing else."""
         return not (self.is_pointwise or self.shares_softmax)
 
     def at_start(self, margin: float, weight: float = 1.0, positives: float = 0) -> float:
@@ -220,11 +216,8 @@ class Loss(NamedTuple):
         --------
         >>> find_loss("hinge").at_start(margin=3.0)
         3.0
-        >>> round(find_loss("cross_entropy").at_start(margin=1.0, weight=1.0, positives=1), 4)
-        1.3863
         """
-        one = self.start * margin if self.has_margin else self.start
-        return one * (weight + (positives if self.is_pointwise else 0))
+        return self.start * (margin if self.has_margin else 1.0) * (weight + (positives if self.is_pointwise else 0))
 
 
 LOSSES = {
@@ -248,71 +241,3 @@ def find_loss(name: str) -> Loss:
     """
     check_choice("loss", name, LOSSES)
     return LOSSES[name]
-
-
-def _column(pos: Any, neg: Any, weights: Any) -> Any:
-    """The positives' scores beside those of their negatives; other shapes would be stretched to fit each other."""
-    given, asked = tuple(np.shape(pos)), tuple(np.shape(neg))
-    if len(asked) != 2 or given not in (asked[:1], (asked[0], 1)):
-        raise SettingError(f"pos is of shape {given} and neg of {asked}; give (B,) or (B, 1), and (B, k).")
-    if weights is not None and tuple(np.shape(weights)) != asked:
-        raise SettingError(f"weights are of shape {tuple(np.shape(weights))}; give that of neg, {asked}.")
-    return pos.reshape(-1, 1)  # (B, 1)
-
-
-def _mean(values: Any, weights: Any, sample_weight: Any) -> Any:
-    """Weighted sum over the negatives, mean over the positives."""
-    return _mean_of_rows((values if weights is None else values * weights).sum(-1), sample_weight)
-
-
-def _mean_of_rows(rows: Any, sample_weight: Any) -> Any:
-    """Mean over the positives of the loss of each, (B,), times its weight."""
-    if sample_weight is None:
-        return rows.mean()
-    if tuple(np.shape(sample_weight)) != tuple(np.shape(rows)):
-        raise SettingError(f"sample_weight is of shape {tuple(np.shape(sample_weight))}; give {tuple(np.shape(rows))}.")
-    return (rows * sample_weight).mean()
-
-
-def _softplus(x: Any) -> Any:
-    """``ln(1 + e^x)`` without overflow."""
-    if not is_tensor(x):
-        return np.logaddexp(0.0, x)
-    from torch.nn.functional import softplus
-
-    return softplus(x)
-
-
-def _log(weights: Any) -> Any:
-    """Logarithms; -inf where the weight is 0."""
-    if is_tensor(weights):
-        return weights.log()
-    with np.errstate(divide="ignore"):
-        return np.log(weights)
-
-
-def _log_one_more(logits: Any) -> Any:
-    """``ln(1 + sum_j e^x_j)`` of each row, without overflow."""  # (B,)
-    if is_tensor(logits):
-        from torch import finfo
-
-        # Of a row that is all -inf the gradient would be inf - inf; the lowest number adds as little and pulls with 0.
-        return _softplus(logits.clamp(min=finfo(logits.dtype).min).logsumexp(-1))
-    top = logits.max(-1, initial=0.0)
-    with np.errstate(under="ignore"):
-        return top + np.log(np.exp(-top) + np.exp(logits - top[:, None]).sum(-1))
-
-
-def _log_sum(logits: Any, factor: float, positives: Any) -> Any:
-    """``factor ln sum_j e^x_j`` less the positive's score, of each row; 0 where all logits are -inf."""  # (B,)
-    if is_tensor(logits):
-        from torch import finfo
-
-        some = (logits > -math.inf).any(-1)
-        sums = logits.clamp(min=finfo(logits.dtype).min).logsumexp(-1)
-        return (factor * sums - positives).where(some, positives * 0)
-    top = logits.max(-1, initial=-math.inf)
-    some = top > -math.inf
-    with np.errstate(under="ignore", invalid="ignore", divide="ignore"):
-        sums = top + np.log(np.exp(logits - np.where(some, top, 0.0)[:, None]).sum(-1))
-        return np.where(some, factor * sums - positives, 0.0)

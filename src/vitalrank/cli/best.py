@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vitalrank._util.display import printable
-from vitalrank.cli import options
+from vitalrank.cli import completion, options, taking
 from vitalrank.cli.config import in_force
 from vitalrank.config import TrainConfig
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TRAINING = {name: options.TRAINING[name] for name in ("epochs", "metric", "threads", "device")}
 
 
-@options.takes(options.READING, TRAINING, options.FILES)
+@taking.takes(options.READING, TRAINING, options.FILES)
 def best(
     ctx: typer.Context,
     log: options.Log,
@@ -36,13 +36,13 @@ def best(
         typer.Option(
             help=f"Names with commas: {' '.join(options.MODELS)}.",
             show_default="mostpopular,itemknn,ease,als,mf, and lightgcn,sasrec where time and torch allow",
-            autocompletion=options.complete(options.MODELS),
+            autocompletion=completion.among(options.MODELS),
         ),
     ] = None,
     samplers: Annotated[
         str,
         typer.Option(
-            help=f"Names with commas: {' '.join(options.SAMPLERS)}.", autocompletion=options.complete(options.SAMPLERS)
+            help=f"Names with commas: {' '.join(options.SAMPLERS)}.", autocompletion=completion.among(options.SAMPLERS)
         ),
     ] = "vins,uni,pop,dns,lfm-w",
     seed: Annotated[int, typer.Option(help="Of the search and of training.")] = TrainConfig.seed,

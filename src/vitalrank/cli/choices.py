@@ -19,7 +19,7 @@ from vitalrank.errors import SettingError
 from vitalrank.models import model_class
 from vitalrank.samplers import Sampler, find_sampler
 from vitalrank.training.trainer import default_sampler
-from vitalrank.tuning.plans import sampler_name
+from vitalrank.tuning.naming import sampler_name
 from vitalrank.tuning.spaces import parse_value, text_of
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vitalrank._util.display import printable
-from vitalrank.cli import options
+from vitalrank.cli import completion, options, taking
 from vitalrank.cli.config import in_force, option_names, typed_and_filed
 from vitalrank.config import TrainConfig
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vitalrank.tuning import Tuned
 
 
-@options.takes(options.READING, options.TRAINING, options.FILES)
+@taking.takes(options.READING, options.TRAINING, options.FILES)
 def compare(
     ctx: typer.Context,
     log: options.Log,
@@ -29,13 +29,14 @@ def compare(
     samplers: Annotated[
         str,
         typer.Option(
-            help=f"Names with commas: {' '.join(options.SAMPLERS)}.", autocompletion=options.complete(options.SAMPLERS)
+            help=f"Names with commas: {' '.join(options.SAMPLERS)}.",
+            autocompletion=completion.among(options.SAMPLERS),
         ),
     ] = "uni,dns,lfm-w,vins",
     models: Annotated[
         str,
         typer.Option(
-            help=f"Names with commas: {' '.join(options.MODELS)}.", autocompletion=options.complete(options.MODELS)
+            help=f"Names with commas: {' '.join(options.MODELS)}.", autocompletion=completion.among(options.MODELS)
         ),
     ] = "mf",
     baselines: Annotated[
@@ -43,7 +44,7 @@ def compare(
         typer.Option(
             help="Models without a sampler to compare with: names with commas, or none.",
             show_default="mostpopular,itemknn",
-            autocompletion=options.complete(("none", *options.BASELINES)),
+            autocompletion=completion.among(("none", *options.BASELINES)),
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each method, with seeds 0, 1, ...")] = 3,
@@ -93,7 +94,7 @@ def compare(
 
 def _typed(ctx: typer.Context) -> dict[str, Any]:
     """The options as they stand, without training settings that nobody gave: a model may have its own for those."""
-    unset = {name for name in options.FIELDS if not options.is_given(ctx, name)}
+    unset = {name for name in options.FIELDS if not taking.is_given(ctx, name)}
     names = option_names(ctx)
     return {key: value for key, value in in_force(ctx).items() if names[key] not in unset}
 

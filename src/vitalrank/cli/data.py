@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from vitalrank._util.display import printable
-from vitalrank.cli import Commands, options
+from vitalrank.cli import Commands, completion, options, taking
 from vitalrank.errors import SettingError
 
 app = typer.Typer(help="Known data sets: list, fetch, prepare.", no_args_is_help=True, cls=Commands)
@@ -20,7 +20,7 @@ Split = Annotated[
     str,
     typer.Option(
         help="With --out: hold out each user's last rows (last), the last one (loo), or the latest by time (time).",
-        autocompletion=options.complete(("last", "loo", "time")),
+        autocompletion=completion.among(("last", "loo", "time")),
     ),
 ]
 Cutoff = Annotated[
@@ -61,7 +61,7 @@ def list_(json: options.Json = False) -> None:
 def get(
     name: Annotated[
         str,
-        typer.Argument(help="A name that data list shows.", autocompletion=options.complete(options.dataset_names)),
+        typer.Argument(help="A name that data list shows.", autocompletion=completion.among(completion.dataset_names)),
     ],
     cache: Cache = None,
     json: options.Json = False,
@@ -78,14 +78,14 @@ def get(
 
 
 @app.command()
-@options.takes(options.FORMAT, PREPARED)
+@taking.takes(options.FORMAT, PREPARED)
 def prepare(
     ctx: typer.Context,
     source: Annotated[
         str,
         typer.Argument(
             help="A file, folder, glob pattern or URL, or a name that data list shows.",
-            autocompletion=options.complete(options.dataset_names),
+            autocompletion=completion.among(completion.dataset_names),
         ),
     ],
     target: Annotated[Path | None, typer.Argument(help="The Parquet file to write.")] = None,
@@ -97,7 +97,7 @@ def prepare(
         str | None,
         typer.Option(
             help="Read and filter the file as this known data set, as the papers do.",
-            autocompletion=options.complete(options.dataset_names),
+            autocompletion=completion.among(completion.dataset_names),
         ),
     ] = None,
     min_user: Annotated[
@@ -124,7 +124,7 @@ def prepare(
         if force:
             raise SettingError("--force is for TARGET; a folder of other files is never replaced, so leave it out.")
         return _prepare_folder(ctx, source, out, reading, json)
-    others = [f"--{name}" for name in PREPARED if options.is_typed(ctx, name)]
+    others = [f"--{name}" for name in PREPARED if taking.is_typed(ctx, name)]
     if others:
         raise SettingError(f"{', '.join(others)}: only with --out; leave it out.")
     assert target is not None

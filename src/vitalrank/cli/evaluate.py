@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vitalrank.cli import options
+from vitalrank.cli import completion, options
 
 _RESAMPLES = 1_000_000
 
@@ -19,11 +19,11 @@ def evaluate(
         str | None,
         typer.Option(
             help="Break down by degree (of users) or popularity (of items).",
-            autocompletion=options.complete(("degree", "popularity")),
+            autocompletion=completion.among(("degree", "popularity")),
         ),
     ] = None,
     on: Annotated[
-        str, typer.Option(help="Held-out part: test or valid.", autocompletion=options.complete(("test", "valid")))
+        str, typer.Option(help="Held-out part: test or valid.", autocompletion=completion.among(("test", "valid")))
     ] = "test",
     metrics: Annotated[
         str | None,
@@ -31,7 +31,7 @@ def evaluate(
             metavar="NAMES",
             help=f"With commas: {' '.join(options.METRICS)}, or all.",
             show_default="those of accuracy, and coverage",
-            autocompletion=options.complete(("all", *options.METRICS)),
+            autocompletion=completion.among(("all", *options.METRICS)),
         ),
     ] = None,
     names: Annotated[

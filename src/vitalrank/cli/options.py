@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
-from inspect import Parameter, signature
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from vitalrank import registry
+from vitalrank.cli.completion import among
 from vitalrank.cli.config import from_file
+from vitalrank.cli.taking import is_given, is_typed
 from vitalrank.config import CORRECTIONS, PRECISIONS, TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.schedules import SCHEDULES
@@ -26,23 +26,6 @@ DEVICES = ("cpu", "cuda", "auto")
 SPLIT_NAMES = ("last", "loo", "time", "random")
 
 
-def complete(names: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[str], list[str]]:
-    """Completion of a name, or of the last of several names with commas; a function of them is called when needed.
-
-    Examples
-    --------
-    >>> complete(SAMPLERS)("uni,v")
-    ['uni,vins']
-    """
-
-    def offer(incomplete: str) -> list[str]:
-        before, comma, last = incomplete.rpartition(",")
-        known = names() if callable(names) else names
-        return [before + comma + name for name in known if name.startswith(last)]
-
-    return offer
-
-
 def one_of(names: tuple[str, ...]) -> str:
     """Names as a choice in a sentence.
 
@@ -54,39 +37,12 @@ def one_of(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def dataset_names() -> list[str]:
-    """Names of the known data sets."""
-    from vitalrank.datasets import catalogue
-
-    return [dataset.name for dataset in catalogue()]
-
-
-def experiment_names() -> list[str]:
-    """Names of the paper's tables and figures."""
-    from vitalrank.paper.registry import ALL, EXPERIMENTS
-
-    return [*EXPERIMENTS, ALL]
-
-
-def method_names() -> list[str]:
-    """Names of the methods of the paper's study."""
-    from vitalrank.paper.methods import METHODS
-
-    return list(METHODS)
-
-
 def _valid_share(ctx: typer.Context, share: float | None) -> float:
     """The share that was given, or the usual one; a typed --test 0 trains on everything unless --valid is typed too."""
     on_everything = ctx.params.get("test") == 0
     if share is None or (on_everything and is_typed(ctx, "test") and not is_typed(ctx, "valid")):
         return 0.0 if on_everything else 0.1
     return share
-
-
-def is_typed(ctx: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line itself."""
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 _reading = partial(typer.Option, rich_help_panel="The log")
@@ -103,14 +59,14 @@ Log = Annotated[
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
 ListLength = Annotated[int, typer.Option(help="Length of the list.")]
-Model = Annotated[str, typer.Option(help=f"{' '.join(MODELS)}.", autocompletion=complete(MODELS))]
-TunableModel = Annotated[str, typer.Option(help=f"{' '.join(TUNABLE)}.", autocompletion=complete(TUNABLE))]
+Model = Annotated[str, typer.Option(help=f"{' '.join(MODELS)}.", autocompletion=among(MODELS))]
+TunableModel = Annotated[str, typer.Option(help=f"{' '.join(TUNABLE)}.", autocompletion=among(TUNABLE))]
 SamplerName = Annotated[
     str | None,
     typer.Option(
         help=f"{' '.join(SAMPLERS)}.",
         show_default="the model's own, vins for most",
-        autocompletion=complete(SAMPLERS),
+        autocompletion=among(SAMPLERS),
     ),
 ]
 Settings = Annotated[
@@ -127,7 +83,7 @@ Repeats = Annotated[
     str,
     _reading(
         help="Repeated pairs: keep the first or the last, sum their weights, or count them.",
-        autocompletion=complete(("first", "last", "sum", "count")),
+        autocompletion=among(("first", "last", "sum", "count")),
     ),
 ]
 NoTime = Annotated[bool, _reading("--no-time", help="Ignore timestamps; keep the order of the file.")]
@@ -136,7 +92,7 @@ Header = Annotated[bool | None, _reading(help="Whether the first line names the 
 MinUser = Annotated[int, _reading(help="Minimum interactions of a user; iterated with --min-item.")]
 MinItem = Annotated[int, _reading(help="Minimum interactions of an item.")]
 OnBad = Annotated[
-    str, _reading(help="What to do with a malformed line: raise or skip.", autocompletion=complete(("raise", "skip")))
+    str, _reading(help="What to do with a malformed line: raise or skip.", autocompletion=among(("raise", "skip")))
 ]
 Test = Annotated[float, _reading(help="Share of each user's interactions held out for testing, the latest ones.")]
 Split = Annotated[
@@ -144,7 +100,7 @@ Split = Annotated[
     _reading(
         help=f"What is held out: each user's last rows, the last one (loo), the latest by time, or random rows: "
         f"{one_of(SPLIT_NAMES)}.",
-        autocompletion=complete(SPLIT_NAMES),
+        autocompletion=among(SPLIT_NAMES),
     ),
 ]
 Cutoff = Annotated[
@@ -165,13 +121,13 @@ Valid = Annotated[
 Epochs = Annotated[int, _training(help="Maximum number of epochs.")]
 LearningRate = Annotated[float, _training(help="Learning rate.")]
 Reg = Annotated[float, _training(help="L2 regularization, per occurrence of a row in a batch.")]
-Loss = Annotated[str, _training(help=f"{one_of(LOSSES)}.", autocompletion=complete(LOSSES))]
+Loss = Annotated[str, _training(help=f"{one_of(LOSSES)}.", autocompletion=among(LOSSES))]
 HingeMargin = Annotated[float, _training(help="Margin of the hinge loss.")]
-Optimizer = Annotated[str, _training(help=f"{one_of(OPTIMIZERS)}.", autocompletion=complete(OPTIMIZERS))]
+Optimizer = Annotated[str, _training(help=f"{one_of(OPTIMIZERS)}.", autocompletion=among(OPTIMIZERS))]
 BatchSize = Annotated[int | None, _training(help="Positives per step.", show_default="by the size of the log")]
 Negatives = Annotated[int, _training(help="Negatives per positive.")]
 Schedule = Annotated[
-    str, _training(help=f"Of the learning rate: {one_of(tuple(SCHEDULES))}.", autocompletion=complete(tuple(SCHEDULES)))
+    str, _training(help=f"Of the learning rate: {one_of(tuple(SCHEDULES))}.", autocompletion=among(tuple(SCHEDULES)))
 ]
 Patience = Annotated[
     int | None,
@@ -185,25 +141,25 @@ Metric = Annotated[
     str,
     _training(
         help="Metric on valid that picks the epoch.",
-        autocompletion=complete(tuple(f"{name}@10" for name in METRICS[: METRICS.index("coverage")])),
+        autocompletion=among(tuple(f"{name}@10" for name in METRICS[: METRICS.index("coverage")])),
     ),
 ]
 Threads = Annotated[int | None, _training(help="Maximum number of threads.", show_default="all cores")]
-Device = Annotated[str, _training(help="cpu, cuda, cuda:N or auto.", autocompletion=complete(DEVICES))]
+Device = Annotated[str, _training(help="cpu, cuda, cuda:N or auto.", autocompletion=among(DEVICES))]
 RankingDevice = Annotated[
     str | None,
-    typer.Option("--device", help="Where to rank: cpu, cuda, cuda:N or auto.", autocompletion=complete(DEVICES)),
+    typer.Option("--device", help="Where to rank: cpu, cuda, cuda:N or auto.", autocompletion=among(DEVICES)),
 ]
 Precision = Annotated[
     str,
-    _training(help="float32, or bfloat16 for the layers of a torch model.", autocompletion=complete(PRECISIONS)),
+    _training(help="float32, or bfloat16 for the layers of a torch model.", autocompletion=among(PRECISIONS)),
 ]
 Temperature = Annotated[float, _training(help="The loss reads scores divided by it.")]
 Correct = Annotated[
     str,
     _training(
         help=f"Of the softmax loss, for the sampler's proposal: {one_of(CORRECTIONS)}.",
-        autocompletion=complete(CORRECTIONS),
+        autocompletion=among(CORRECTIONS),
     ),
 ]
 Calibration = Annotated[float, _training(help="Of the loss gbce, from 0 (cross_entropy) to 1.")]
@@ -264,37 +220,6 @@ FIELDS = {name: {"hinge_margin": "margin"}.get(name, name) for name in (*TRAININ
 
 KEEPING = ("checkpoint_epochs", "checkpoint_seconds", "resume", "progress")
 STEPS = (*KEEPING, "count", "refit")  # what else only a model with steps can be asked
-
-
-def takes(*groups: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of these groups; it finds their values in ``ctx.params``."""
-
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        own = signature(command, eval_str=True).parameters
-        shared = [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for group in groups
-            for name, (annotation, default) in group.items()
-        ]
-
-        @wraps(command)
-        def run(**values: Any) -> None:
-            given = values["ctx"].params
-            given.update({name: values[name] for name in given})  # older typers leave the typed text there
-            command(**{name: values[name] for name in own})
-
-        each = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own.values()] + shared
-        run.__signature__ = signature(command).replace(parameters=each)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in each}
-        return run
-
-    return add
-
-
-def is_given(ctx: typer.Context, name: str) -> bool:
-    """Whether an option was typed or stands in the config file."""
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
 
 
 def format_of(ctx: typer.Context) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vitalrank._util.display import printable
-from vitalrank.cli import options
+from vitalrank.cli import completion, options
 
 if TYPE_CHECKING:
     from vitalrank.paper.jobs import Result, StudyJob
@@ -23,7 +23,7 @@ def paper(
         str,
         typer.Argument(
             help="table1 figure2 figure3 figure4 table2 table3 table4 table5 figure5 to figure9, variations or all.",
-            autocompletion=options.complete(options.experiment_names),
+            autocompletion=completion.among(completion.experiment_names),
         ),
     ],
     data: Annotated[
@@ -31,7 +31,7 @@ def paper(
         typer.Option(
             metavar="LOG",
             help="A log, or a name that data list shows; repeatable.",
-            autocompletion=options.complete(options.dataset_names),
+            autocompletion=completion.among(completion.dataset_names),
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for data, tables, figures and the page.")] = Path("runs/paper"),
@@ -56,7 +56,7 @@ def paper(
         typer.Option(
             help="Names with commas, such as uni,dns,lfm-w,vins.",
             show_default="all",
-            autocompletion=options.complete(options.method_names),
+            autocompletion=completion.among(completion.method_names),
         ),
     ] = None,
     tuned: Annotated[

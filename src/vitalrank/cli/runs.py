@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from vitalrank._util.display import printable
-from vitalrank.cli import options
+from vitalrank.cli import options, taking
 from vitalrank.cli.config import in_force, typed_and_filed
 from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
 
 
-@options.takes(options.READING, options.SPLIT, options.TRAINING, options.FILES)
+@taking.takes(options.READING, options.SPLIT, options.TRAINING, options.FILES)
 def fit(
     ctx: typer.Context,
     log: options.Log,
@@ -76,7 +76,7 @@ def fit(
             counted = Counted(request.sampler)
             request, kept = replace(request, sampler=counted), {**kept, "callbacks": [counted.follow]}
         given = dict(request.given)
-        if "valid" not in parts and not options.is_typed(ctx, "patience"):
+        if "valid" not in parts and not taking.is_typed(ctx, "patience"):
             given.pop("patience", None)  # of a config file, which may also serve to train on everything
         made.fit(train, request.sampler, valid=parts.get("valid"), checkpoint=first, **given, **kept)
         if refit:
@@ -168,7 +168,7 @@ def _fit(ctx: typer.Context, name: str, sampler: str | None, settings: list[str]
     model = make(kind, name, shape)
     given = options.training_of(ctx, given=True)
     if not is_trained(kind):
-        flags = [flag for flag in (*options.FIELDS, "sampler", *options.STEPS) if options.is_given(ctx, flag)]
+        flags = [flag for flag in (*options.FIELDS, "sampler", *options.STEPS) if taking.is_given(ctx, flag)]
         if flags or law:
             raise SettingError(f"{name} has no steps and no sampler; leave out {_typed(flags, law)}.")
         return _Fit(name, model, None, {})

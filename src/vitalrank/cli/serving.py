@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from vitalrank._util.display import printable
-from vitalrank.cli import options
+from vitalrank.cli import completion, options
+from vitalrank.cli.item_lists import filters_of, id_like, picks_of, print_lists, print_picks, read_histories
 
-_WHOLE = re.compile(r"-?[0-9]{1,20}")  # what 64 bits hold, not all that Python calls a digit
 Names = Annotated[Path | None, typer.Option(help="Table of items: .csv .tsv .parquet with ids, names, categories.")]
 Items = Annotated[Path | None, typer.Option(help="File of the only item ids that may be listed, one per line.")]
 ExcludeItems = Annotated[Path | None, typer.Option(help="File of item ids never to list, one per line.")]
@@ -26,7 +23,7 @@ Unknown = Annotated[
     str,
     typer.Option(
         help="For a user who is not in the log: error or popular.",
-        autocompletion=options.complete(("error", "popular")),
+        autocompletion=completion.among(("error", "popular")),
     ),
 ]
 
@@ -62,7 +59,7 @@ def recommend(
     if history is not None:
         return fold_in(run, history, n, json, names, items, exclude_items, within, seen)
     model = vr.load(run)
-    table, filters = _filters(model, names, items, exclude_items, within, seen)
+    table, filters = filters_of(model, names, items, exclude_items, within, seen)
     held_out = list(model.held_out.values())
     if out is not None:
         from vitalrank._util.outputs import check_not_input
@@ -74,9 +71,11 @@ def recommend(
         rows = recommend_all(model, out, n, exclude=held_out, shard=shard, device=device, force=force)
         print_json({"out": str(out), "rows": rows}) if json else print(f"{rows:,} rows in {printable(out)}.")
         return None
-    users = [_like(model.train.user_ids, one) for one in user or ()]
+    users = [id_like(model.train.user_ids, one) for one in user or ()]
     ids, scores = model.recommend(users, n=n, exclude=held_out, unknown=unknown, device=device, **filters)
-    _show({str(who): _picks(*row, table) for who, row in zip(users, zip(ids, scores, strict=True), strict=True)}, json)
+    print_lists(
+        {str(who): picks_of(*row, table) for who, row in zip(users, zip(ids, scores, strict=True), strict=True)}, json
+    )
     return None
 
 
@@ -98,10 +97,10 @@ def fold_in(
     import vitalrank as vr
 
     model = vr.load(run)
-    table, filters = _filters(model, names, items, exclude_items, within, seen)
-    histories = _histories(history, model.train.item_ids)
+    table, filters = filters_of(model, names, items, exclude_items, within, seen)
+    histories = read_histories(history, model.train.item_ids)
     ids, scores = model.fold_in(histories, n=n, unknown="skip", **filters)
-    _show({str(place): _picks(*row, table) for place, row in enumerate(zip(ids, scores, strict=True), 1)}, json)
+    print_lists({str(place): picks_of(*row, table) for place, row in enumerate(zip(ids, scores, strict=True), 1)}, json)
 
 
 def similar(
@@ -118,11 +117,11 @@ def similar(
     import vitalrank as vr
 
     model = vr.load(run)
-    table, filters = _filters(model, names, items, exclude_items, within)
-    asked = [_like(model.train.item_ids, one) for one in item]
+    table, filters = filters_of(model, names, items, exclude_items, within)
+    asked = [id_like(model.train.item_ids, one) for one in item]
     ids, scores = model.similar_items(asked, n=n, **filters)
     rows = zip(item, zip(ids, scores, strict=True), strict=True)
-    _show({one: _picks(*row, table) for one, row in rows}, json, bare=len(item) == 1)
+    print_lists({one: picks_of(*row, table) for one, row in rows}, json, bare=len(item) == 1)
 
 
 def explain(
@@ -139,13 +138,13 @@ def explain(
 
     model = vr.load(run)
     table = None if names is None else vr.serving.ItemTable.read(names)
-    why = model.explain(_like(model.train.user_ids, user), _like(model.train.item_ids, item))
-    picks = _picks(why.items, why.contributions, table)
+    why = model.explain(id_like(model.train.user_ids, user), id_like(model.train.item_ids, item))
+    picks = picks_of(why.items, why.contributions, table)
     if json:
         print_json({"item": why.item, "score": why.score, "because": picks, "rest": why.rest})
         return
     print(f"{printable(why.item)}: {why.score:.4f}")
-    _print_picks(picks[:n])
+    print_picks(picks[:n])
     others = sum(pick["score"] for pick in picks[n:])
     print(f"       {len(picks[n:])} more items {others:+.4f}, not from single items {why.rest:+.4f}")
 
@@ -198,106 +197,6 @@ def serve(
     kind = type(reloader.current.model).__name__
     ready = f"{kind} on {running.address_of(listening)}, its API on /docs; Ctrl-C stops."
     running.run_server(web.make_app(reloader, settings), listening, lambda: print(ready, flush=True))
-
-
-def _filters(
-    model: Any,
-    names: Path | None,
-    items: Path | None,
-    exclude_items: Path | None,
-    within: Sequence[str] | None,
-    seen: bool = False,
-) -> tuple[Any, dict[str, Any]]:
-    """The item table and the filters that were typed, as the library takes them."""
-    import vitalrank as vr
-
-    table = None if names is None else vr.serving.ItemTable.read(names)
-    files = {"items": items, "exclude_items": exclude_items}
-    filters: dict[str, Any] = {
-        key: [_like(model.train.item_ids, one) for one in _lines(path)]
-        for key, path in files.items()
-        if path is not None
-    }
-    if within:
-        if table is None:
-            raise vr.SettingError("--within needs the table that has the column: give --names.")
-        pairs = [one.partition("=") for one in within]
-        bare = [column for column, equals, _ in pairs if not equals]
-        if bare and len(pairs) > 1:
-            raise vr.SettingError("--within without a value stands alone; give values to all columns, or one column.")
-        values: dict[str, list[str]] = {}
-        for column, _, value in pairs:
-            values.setdefault(column, []).append(value)
-        filters |= {"within": bare[0] if bare else values, "table": table}
-    return table, {**filters, "seen": True} if seen else filters
-
-
-def _lines(path: Path) -> list[str]:
-    from vitalrank.errors import DataError
-
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeError) as error:
-        raise DataError(
-            f"{printable(path)}: cannot be read ({type(error).__name__}); give a text file in UTF-8."
-        ) from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _histories(path: Path, ids: Any) -> list[list[Any]]:
-    import json as json_format
-
-    from vitalrank.errors import DataError
-
-    found: list[list[Any]] = []
-    for number, line in enumerate(_lines(path), 1):
-        if not line.startswith("["):
-            found.append([_like(ids, one) for one in re.split(r"[\s,]+", line) if one])
-            continue
-        try:
-            history = json_format.loads(line)
-            found.append([one if isinstance(one, int) else _like(ids, str(one)) for one in history])
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{printable(path)}, line {number}: not a JSON list of item ids; mend the line.") from error
-    if not found:
-        raise DataError(f"{printable(path)}: holds no history; write the item ids of one person on each line.")
-    return found
-
-
-def _picks(ids: Any, scores: Any, table: Any) -> list[dict[str, Any]]:
-    """Items with their scores; the places that a list longer than the items left has at its end are dropped."""
-    pairs = zip(ids.tolist(), scores.tolist(), strict=True)
-    picks = [{"item": item, "score": score} for item, score in pairs if score > -math.inf]
-    if table is not None:
-        for pick, name in zip(picks, table.names([pick["item"] for pick in picks]), strict=True):
-            pick["name"] = name
-    return picks
-
-
-def _show(lists: dict[str, list[dict[str, Any]]], json: bool, bare: bool = False) -> None:
-    from vitalrank.cli.choices import print_json
-
-    if json:
-        print_json(lists)
-        return
-    for who, picks in lists.items():
-        if not bare:
-            print(f"{printable(who)}:")
-        _print_picks(picks)
-
-
-def _print_picks(picks: list[dict[str, Any]]) -> None:
-    for place, pick in enumerate(picks, 1):
-        name = f"  {printable(pick['name'])}" if pick.get("name") else ""
-        print(f"  {place:>3}  {printable(pick['item'])}  {pick['score']:.4f}{name}")
-
-
-def _like(ids: Any, text: str) -> Any:
-    """What was typed, in the type of the log's ids."""
-    import numpy as np
-
-    is_number = np.issubdtype(ids.dtype, np.integer) and _WHOLE.fullmatch(text)
-    return int(text) if is_number else text
 
 
 def add_to(app: typer.Typer) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import typer
 
 from vitalrank._util.display import printable
-from vitalrank.cli.options import READING, SPLIT, SPLIT_NAMES, format_of, is_given, is_typed
+from vitalrank.cli.options import READING, SPLIT, SPLIT_NAMES, format_of
+from vitalrank.cli.taking import is_given, is_typed
 from vitalrank.errors import SettingError
 
 

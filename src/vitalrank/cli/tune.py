@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vitalrank.cli import options
+from vitalrank.cli import completion, options, taking
 from vitalrank.cli.config import in_force, to_toml, typed_and_filed
 from vitalrank.config import TrainConfig
 
@@ -25,7 +25,7 @@ _EARLIER = {"best.toml": "# ", "trials.csv": "number,state,value,"}  # how the o
 _search = partial(typer.Option, rich_help_panel="The search")
 
 
-@options.takes(options.READING, options.SPLIT, options.TRAINING, options.FILES)
+@taking.takes(options.READING, options.SPLIT, options.TRAINING, options.FILES)
 def tune(
     ctx: typer.Context,
     log: options.Log,
@@ -50,14 +50,14 @@ def tune(
         _search(
             help="paper, its grid, or wide, ranges around the defaults; both with the defaults.",
             show_default="paper, or only the ranges given",
-            autocompletion=options.complete(("paper", "wide")),
+            autocompletion=completion.among(("paper", "wide")),
         ),
     ] = None,
     method: Annotated[
         str,
         _search(
             help="tpe, random, grid, or rounds: that of the paper's study.",
-            autocompletion=options.complete(("tpe", "random", "grid", "rounds")),
+            autocompletion=completion.among(("tpe", "random", "grid", "rounds")),
         ),
     ] = "tpe",
     finalists: Annotated[int, _search(help="Number of best settings that the run-off trains again.")] = 4,
@@ -66,7 +66,7 @@ def tune(
         str,
         _search(
             help="How to stop bad trials early: median, halving or none.",
-            autocompletion=options.complete(("median", "halving", "none")),
+            autocompletion=completion.among(("median", "halving", "none")),
         ),
     ] = "median",
     storage: Annotated[
@@ -149,7 +149,7 @@ def _space(ctx: typer.Context, make: Callable[..., Any], law: Sampler | None, fi
     from vitalrank.tuning.studies import recorded_space
 
     ranges = pairs(typed_and_filed(ctx, "ranges"), "--range", "beta=0..1")
-    typed = {*pairs(fixed, "--set", "beta=0.5"), *(name for name in options.FIELDS if options.is_given(ctx, name))}
+    typed = {*pairs(fixed, "--set", "beta=0.5"), *(name for name in options.FIELDS if taking.is_given(ctx, name))}
     for name in ranges:
         if name in typed:
             raise SettingError(f"{name} is both fixed and searched; leave out one of the two.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vitalrank._util.display import printable
-from vitalrank.cli import options
+from vitalrank.cli import options, taking
 from vitalrank.config import CHECKPOINT_SECONDS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _GIVEN = ("epochs", "lr", "seed", "threads", "device")  # options that go to fit
 
 
-@options.takes(options.FORMAT)
+@taking.takes(options.FORMAT)
 def update(
     ctx: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit or update wrote.")],

@@ -183,7 +183,7 @@ class _Grid:
     def tune(self, method: Method, trials: int, seed: int) -> tuple[Method, dict[str, Any]]:
         """The method with the settings that do best on valid, and those settings."""
         from vitalrank import tuning
-        from vitalrank.tuning.plans import sampler_name
+        from vitalrank.tuning.naming import sampler_name
 
         kept = _chosen(method) | set(self.runner.fixed)
         name = type(method.make()).__name__.lower()

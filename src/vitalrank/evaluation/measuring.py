@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitalrank._util.checks import is_count, parse_metric
 from vitalrank._util.threads import limited
@@ -93,39 +93,48 @@ def evaluate(
         raise SettingError(f"model is of type {type(model).__name__}; give the model first: evaluate(model, test).")
     check_same_ids(model.train, test, "test")
     _warn_of_training_rows(model.train, test)
-    return _evaluate(model, test, at, exclude, by, metrics, bootstrap, seed, threads, device, categories)
+    settings = _Settings(at, by, metrics, bootstrap, seed, threads, device, categories)
+    return _evaluate(model, test, exclude, settings)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What is measured, and where; the options of :func:`evaluate`."""
+
+    at: int | Sequence[int]
+    by: str | None = None
+    metrics: str | Iterable[str] | None = None
+    bootstrap: int = 0
+    seed: int = 0
+    threads: int | None = None
+    device: str | None = None
+    categories: Sequence[Any] | None = None
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse what cannot be measured."""
+        if self.by is not None and self.by not in GROUPINGS:
+            raise SettingError(f"by={self.by!r}: choose one of {', '.join(GROUPINGS)}.")
+        rounds = self.bootstrap
+        if not is_count(rounds, least=0) or rounds == 1 or rounds > _MOST_ROUNDS:
+            raise SettingError(f"bootstrap={rounds!r}: give 0 for none, or 1000 or so (at most {_MOST_ROUNDS:,}).")
+        if self.categories is not None and "calibration" not in names:
+            raise SettingError("categories is for calibration: give metrics=[..., 'calibration'] too, or leave it out.")
 
 
 def _evaluate(
-    model: Scorer,
-    test: Interactions,
-    at: int | Sequence[int],
-    exclude: Interactions | Sequence[Interactions] | None = None,
-    by: str | None = None,
-    metrics: str | Iterable[str] | None = None,
-    bootstrap: int = 0,
-    seed: int = 0,
-    threads: int | None = None,
-    device: str | None = None,
-    categories: Sequence[Any] | None = None,
+    model: Scorer, test: Interactions, exclude: Interactions | Sequence[Interactions] | None, settings: _Settings
 ) -> Evaluation:
-    lengths = _lengths(at)
-    names = metric_names(metrics)
-    if by is not None and by not in GROUPINGS:
-        raise SettingError(f"by={by!r}: choose one of {', '.join(GROUPINGS)}.")
-    if not is_count(bootstrap, least=0) or bootstrap == 1 or bootstrap > _MOST_ROUNDS:
-        raise SettingError(f"bootstrap={bootstrap!r}: give 0 for none, or 1000 or so (at most {_MOST_ROUNDS:,}).")
-    if categories is not None and "calibration" not in names:
-        raise SettingError("categories is for calibration: give metrics=[..., 'calibration'] too, or leave it out.")
+    lengths, names = _lengths(settings.at), metric_names(settings.metrics)
+    settings.check(names)
     users = np.flatnonzero(np.diff(test.indptr))
     others = logs_of(exclude)
-    beyond = BeyondAccuracy(names, lengths, model.train, others, users, categories)
-    lists = _rank(model, test, users, lengths, others, beyond, threads, device)
+    beyond = BeyondAccuracy(names, lengths, model.train, others, users, settings.categories)
+    lists = _rank(model, test, lengths, others, beyond, settings)
     result = Evaluation(lists, tuple(f"{name}@{n}" for n in lengths for name in names))
-    if by is not None:
-        result.groups.update(GROUPINGS[by](result, model.train))
-    if bootstrap:
-        result.intervals.update(_intervals(result, bootstrap, seed))
+    if settings.by is not None:
+        result.groups.update(GROUPINGS[settings.by](result, model.train))
+    if settings.bootstrap:
+        result.intervals.update(_intervals(result, settings.bootstrap, settings.seed))
     return result
 
 
@@ -146,14 +155,13 @@ def _warn_of_training_rows(train: Interactions, test: Interactions) -> None:
 def _rank(
     model: Scorer,
     test: Interactions,
-    users: NDArray[np.int64],
     lengths: Sequence[int],
     exclude: Sequence[Interactions],
     beyond: BeyondAccuracy,
-    threads: int | None,
-    device: str | None,
+    settings: _Settings,
 ) -> Lists:
-    relevant = np.diff(test.indptr)
+    relevant, threads = np.diff(test.indptr), settings.threads
+    users = np.flatnonzero(relevant)
     if len(users) == 0:
         raise DataError("the test log is empty; split_last with a larger share.")
     wanted = test.csr
@@ -161,7 +169,7 @@ def _rank(
     hits = np.empty((len(users), longest), np.bool_)
     shown = {n: np.zeros(test.n_items, np.bool_) for n in lengths}
     found = []
-    for rows, items, _ in top_blocks(model, users, longest, exclude=exclude, threads=threads, device=device):
+    for rows, items, _ in top_blocks(model, users, longest, exclude=exclude, threads=threads, device=settings.device):
         with limited(threads):
             mark_hits(items, users[rows], wanted.indptr, wanted.indices, hits[rows])
         found.append(items[hits[rows]].astype(np.int32))
@@ -207,7 +215,7 @@ def value_of(model: Scorer, held_out: Interactions, metric: str, threads: int | 
     """
     name, length = parse_metric(metric)
     check_same_ids(model.train, held_out, "test")
-    return float(_evaluate(model, held_out, length, metrics=(name,), threads=threads)[metric])
+    return float(_evaluate(model, held_out, None, _Settings(length, metrics=(name,), threads=threads))[metric])
 
 
 def metric_names(metrics: str | Iterable[str] | None) -> list[str]:

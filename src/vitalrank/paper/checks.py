@@ -14,7 +14,7 @@ from vitalrank.paper.methods import METHODS
 
 Results = Mapping[str, Data]
 SIGNIFICANT = 0.05
-_CLOSE = 0.99  # of the best: good enough
+CLOSE = 0.99  # of the best: good enough
 _KNN = "itemknn"
 
 
@@ -28,7 +28,7 @@ class Finding:
     with_knn: bool | None = None  # whether it held with Item-KNN counted, where that makes a difference
 
 
-def _logs(results: Results, name: str) -> Iterator[tuple[str, Data]]:
+def found_logs(results: Results, name: str) -> Iterator[tuple[str, Data]]:
     yield from ((log, found) for log, found in results[name]["logs"].items() if found)
 
 
@@ -57,13 +57,13 @@ def _knn_above(found: Data, than: str, order: str = "order", counted: str = "") 
 
 
 def theorem1(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "figure2"):
+    for log, found in found_logs(results, "figure2"):
         # At beta 1 the value is c / (|E| - d): it still grows with d.
         yield Finding(log, min(found["ordered"]) == 1.0, f"{min(found['ordered']):.0%} of the steps in order")
 
 
 def under_sampled(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "figure2"):
+    for log, found in found_logs(results, "figure2"):
         first, last = ((found["min"][place], found["max"][place]) for place in (0, -1))
         held = first[0] < 1 < first[1] and last[0] > first[0] and last[1] < first[1]
         yield Finding(
@@ -72,21 +72,21 @@ def under_sampled(results: Results) -> Iterator[Finding]:
 
 
 def norms(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "figure3"):
+    for log, found in found_logs(results, "figure3"):
         if "uni" in found:
             value = found["uni"]["norm_correlation"]
             yield Finding(log, _is_above(value, 0.0), f"Spearman {value['mean']:+.2f}")
 
 
 def clustering(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "figure3"):
+    for log, found in found_logs(results, "figure3"):
         if {"uni", "vins"} <= found.keys():
             uni, vins = (found[name]["clustering"]["mean"] for name in ("uni", "vins"))
             yield Finding(log, 0 < uni > vins, f"Uniform {uni:.2f}, VINS {vins:.2f} (0 chance, 1 perfect)")
 
 
 def vanishing(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "figure3"):
+    for log, found in found_logs(results, "figure3"):
         if {"uni", "vins"} <= found.keys():
             uni, vins = found["uni"]["vanished"], found["vins"]["vanished"]["mean"]
             held = _is_above(uni, vins)
@@ -94,13 +94,13 @@ def vanishing(results: Results) -> Iterator[Finding]:
 
 
 def psi_falls(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "figure4"):
+    for log, found in found_logs(results, "figure4"):
         falls = bool(np.all(np.diff(found["psi"]) < 0))
         yield Finding(log, falls, f"psi from {found['psi'][0]:.1f} at rank 1 to {found['psi'][-1]:.2f} at the last")
 
 
 def error_of_high_ranks(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "figure4"):
+    for log, found in found_logs(results, "figure4"):
         off = found["ranks_off"]
         peak = int(np.argmax(off))
         said = (
@@ -114,7 +114,7 @@ def error_of_high_ranks(results: Results) -> Iterator[Finding]:
 
 
 def calmer(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "figure5"):
+    for log, found in found_logs(results, "figure5"):
         others = [name for name in found if name not in ("uni",) and not METHODS[name].beyond]
         if "uni" in found and others:
             uni = found["uni"]
@@ -123,7 +123,7 @@ def calmer(results: Results) -> Iterator[Finding]:
 
 
 def ours_inside(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "figure5"):
+    for log, found in found_logs(results, "figure5"):
         if {"uni", "vins"} <= found.keys():
             (low, high), (base_low, base_high) = (
                 (found[name]["min"][-1], found[name]["max"][-1]) for name in ("vins", "uni")
@@ -133,7 +133,7 @@ def ours_inside(results: Results) -> Iterator[Finding]:
 
 
 def smallest_is_larger(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "figure6"):
+    for log, found in found_logs(results, "figure6"):
         others = [name for name in found if name not in ("vins", "pop") and not METHODS[name].beyond]
         if "vins" in found and others:
             above = [name for name in others if found[name]["min"][-1] > found["vins"]["min"][-1]]
@@ -142,7 +142,7 @@ def smallest_is_larger(results: Results) -> Iterator[Finding]:
 
 
 def better_than_uniform(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "table2"):
+    for log, found in found_logs(results, "table2"):
         order = _samplers(found)
         if "uni" in order:
             better, others = order.index("uni"), len(order) - 1
@@ -155,7 +155,7 @@ def better_than_uniform(results: Results) -> Iterator[Finding]:
 
 
 def top_two(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "table2"):
+    for log, found in found_logs(results, "table2"):
         order = _samplers(found)
         if {"lfm-w", "vins"} <= set(order):
             said = ", ".join(METHODS[name].label for name in order[:3])
@@ -168,7 +168,7 @@ def against(other: str) -> Callable[[Results], Iterator[Finding]]:
     """VINS better than another one, and by more than luck."""
 
     def check(results: Results) -> Iterator[Finding]:
-        for log, found in _logs(results, "table2"):
+        for log, found in found_logs(results, "table2"):
             name = found.get(other, other)
             gain = found["ours_against"].get(name)
             if gain is not None:
@@ -183,7 +183,7 @@ def first_sampler(order: str) -> Callable[[Results], Iterator[Finding]]:
     """VINS first of the paper's samplers."""
 
     def check(results: Results) -> Iterator[Finding]:
-        for log, found in _logs(results, "table2"):
+        for log, found in found_logs(results, "table2"):
             ranked = _samplers(found, order)
             if "vins" in ranked:
                 place, said = _place(ranked)
@@ -194,7 +194,7 @@ def first_sampler(order: str) -> Callable[[Results], Iterator[Finding]]:
 
 
 def first_of_all(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "table2"):
+    for log, found in found_logs(results, "table2"):
         if "vins" in found["order"]:
             place, said = _place(found["order"])
             yield Finding(log, place == 1, said)
@@ -206,78 +206,4 @@ def _place(ranked: Sequence[str]) -> tuple[int, str]:
     return place, f"place {place} of {len(ranked)}, first {METHODS[ranked[0]].label}"
 
 
-def training_time(most: float) -> Callable[[Results], Iterator[Finding]]:
-    """Seconds of whole trainings, VINS over LFM-W: epochs of the runs of Table 2, an epoch as Table 4 timed it."""
-
-    def check(results: Results) -> Iterator[Finding]:
-        for log, timed in _logs(results, "table4"):
-            rows = results.get("table2", {}).get("logs", {}).get(log, {}).get("rows", {})
-            spent = [
-                timed[name]["seconds"] * rows[name]["epochs"]["mean"]
-                for name in ("vins", "lfm-w")
-                if name in timed and rows.get(name, {}).get("epochs")
-            ]
-            if len(spent) == 2:
-                yield Finding(log, spent[0] <= most * spent[1], f"{spent[0] / spent[1]:.2f}")
-
-    return check
-
-
-def fewer_tries(results: Results) -> Iterator[Finding]:
-    """Late in training; all epochs that were looked at are told, since early ones may differ."""
-    for log, found in _logs(results, "table3"):
-        shared = [epoch for epoch in found.get("vins", {}) if epoch in found.get("lfm-w", {})]
-        pairs = [(found["vins"][epoch]["mean"], found["lfm-w"][epoch]["mean"]) for epoch in shared]
-        if pairs:
-            said = ", ".join(f"{ours:.1f} against {theirs:.1f}" for ours, theirs in pairs)
-            yield Finding(log, pairs[-1][0] < pairs[-1][1], f"{said} at epochs {', '.join(shared)}")
-
-
-def time_saved(least: float) -> Callable[[Results], Iterator[Finding]]:
-    def check(results: Results) -> Iterator[Finding]:
-        for log, found in _logs(results, "table4"):
-            if {"lfm-w", "vins"} <= found.keys():
-                saved = 1 - found["vins"]["seconds"] / found["lfm-w"]["seconds"]
-                yield Finding(log, saved >= least, f"{saved:.0%} of LFM-W's seconds saved")
-
-    return check
-
-
-def dear(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "table4"):
-        if "lfm-w" in found and found["lfm-w"]["relative"] is not None:
-            times = found["lfm-w"]["relative"]
-            yield Finding(log, times > 10, f"LFM-W takes {times:.1f} times Uniform's seconds")
-
-
-def small_buffer(results: Results) -> Iterator[Finding]:
-    for log, found in _logs(results, "table5"):
-        reached = {}
-        for name in ("vins", "lfm-w"):
-            values = {int(size): cell["ndcg@10"]["mean"] for size, cell in found.get(name, {}).items()}
-            if 64 in values and 1024 in values:
-                reached[name] = values[64] / max(values.values())
-        if len(reached) == 2:
-            said = f"with 64 slots VINS reaches {reached['vins']:.1%} of its best, LFM-W {reached['lfm-w']:.1%}"
-            yield Finding(log, reached["vins"] >= _CLOSE > reached["lfm-w"], said)
-
-
 # --------------------------------------------------------------------------------------- Section 5: RQ3
-
-
-def deep(quantity: str, held: Callable[[float], bool], word: str) -> Callable[[Results], Iterator[Finding]]:
-    """VINS over LFM-W with FPMC and MARank, as a ratio."""
-
-    def check(results: Results) -> Iterator[Finding]:
-        shared = next(name for name in ("figure9", "figure8", "figure7") if name in results)  # all have the same data
-        for log, found in _logs(results, shared):
-            ratios = {
-                model: found[model]["vins"][quantity]["mean"] / found[model]["lfm-w"][quantity]["mean"]
-                for model in ("fpmc", "marank")
-                if {"lfm-w", "vins"} <= found.get(model, {}).keys()
-            }
-            if ratios:
-                said = ", ".join(f"{model} {ratio:.2f}" for model, ratio in ratios.items())
-                yield Finding(log, all(map(held, ratios.values())), f"VINS over LFM-W in {word}: {said}")
-
-    return check

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from vitalrank._util.files import write_text
 from vitalrank.comparing.tables import pipe_table
-from vitalrank.paper import markdown
+from vitalrank.paper import cost_tables, markdown
 from vitalrank.paper.checks import SIGNIFICANT
 from vitalrank.paper.claims import CLAIMS, STANDING, Claim, tally, verdict
 from vitalrank.paper.experiment import Data
@@ -128,7 +128,7 @@ def _variations(results: Mapping[str, Data]) -> list[str]:
         if rows:
             best = max(rows, key=lambda name: rows[name]["mean"])
             lines.append(f"- {log}: best *{best}*, {markdown.percent(rows[best]['relative'])} against VINS as tuned.")
-    table = markdown.by_variation(results["variations"])
+    table = cost_tables.by_variation(results["variations"])
     return [
         "## Variations",
         "NDCG@10 on valid of VINS with its tuned settings, one of them changed; in brackets, against the tuned one.",

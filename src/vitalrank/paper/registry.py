@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from vitalrank.errors import SettingError
-from vitalrank.paper import costs, facts, markdown, quality
+from vitalrank.paper import cost_tables, costs, facts, markdown, quality
 from vitalrank.paper.experiment import Data, Experiment
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ _ALL = (
     ),
     Experiment(
         "table4", "Seconds of an epoch",
-        costs.seconds_per_epoch, markdown.seconds_per_epoch, _figure("seconds_per_epoch"),
+        costs.seconds_per_epoch, cost_tables.seconds_per_epoch, _figure("seconds_per_epoch"),
         quality.searches, costs.timed_tasks, costs.how_timed, needs=costs.TIMED,
     ),
     Experiment(
         "table5", "Quality by size of the buffer",
-        costs.by_buffer, markdown.by_buffer, _figure("by_buffer"), costs.buffer_tasks,
+        costs.by_buffer, cost_tables.by_buffer, _figure("by_buffer"), costs.buffer_tasks,
         shared=costs.buffer_sizes, needs=quality.SEARCHERS,
     ),
     Experiment(
@@ -66,20 +66,20 @@ _ALL = (
     ),
     Experiment(
         "figure7", "Seconds of an epoch by model",
-        costs.by_model, markdown.seconds_by_model, _figure("seconds_by_model"), costs.model_tasks,
+        costs.by_model, cost_tables.seconds_by_model, _figure("seconds_by_model"), costs.model_tasks,
         needs=costs.MODEL_SAMPLERS,
     ),
     Experiment(
-        "figure8", "F1@10 by model", costs.by_model, markdown.by_model, _figure("f1_by_model"), costs.model_tasks,
+        "figure8", "F1@10 by model", costs.by_model, cost_tables.by_model, _figure("f1_by_model"), costs.model_tasks,
         needs=costs.MODEL_SAMPLERS,
     ),
     Experiment(
-        "figure9", "NDCG@10 by model", costs.by_model, markdown.by_model, _figure("ndcg_by_model"), costs.model_tasks,
-        needs=costs.MODEL_SAMPLERS,
+        "figure9", "NDCG@10 by model", costs.by_model, cost_tables.by_model, _figure("ndcg_by_model"),
+        costs.model_tasks, needs=costs.MODEL_SAMPLERS,
     ),
     Experiment(
         "variations", "VINS with one thing changed",
-        costs.by_variation, markdown.by_variation, plan=costs.variation_tasks, needs=(quality.OURS,),
+        costs.by_variation, cost_tables.by_variation, plan=costs.variation_tasks, needs=(quality.OURS,),
     ),
 )  # fmt: skip
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vitalrank._util.checks import is_count
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, logs_of
-from vitalrank.kernels.cpu.ranking.top_n import top_of_tile
-from vitalrank.ranking.rankers import LeftOut, Ranker, ranker_of
+from vitalrank.ranking.rankers import ranker_of
 from vitalrank.ranking.scorers import DotScorer, Scorer
 from vitalrank.ranking.top_n import seen_items, top_items
 from vitalrank.serving.filters import FilterOptions, Filters
+from vitalrank.serving.ranking_rows import (
+    Array,
+    Floats,
+    check_on_cpu,
+    check_unknown,
+    histories_of,
+    ids_of,
+    known_part,
+    list_length,
+    original_ids,
+    popular_rows,
+    ranked_rows,
+    top_of,
+)
 
-Array = NDArray[Any]
-Floats = NDArray[np.float32]
-Top = tuple[NDArray[np.int64], Floats]
 logger = logging.getLogger(__name__)
-_CELLS = 16_000_000  # entries of block lists held at a time
 
 
 def recommend(
@@ -77,10 +84,10 @@ def recommend(
     >>> recommend(model, ["b", "c"], n=1, exclude_items=["y"])[0].tolist()
     [['z'], ['x']]
     """
-    _check_unknown(unknown, "popular")
-    asked, single = _batch(users)
+    check_unknown(unknown, "popular")
+    asked, single = ids_of(users)
     log = model.train
-    n = min(_count(n), log.n_items)
+    n = min(list_length(n), log.n_items)
     chosen = Filters.of(log, asked, filters)
     index = log.user_index(asked) if unknown == "error" else log.user_lookup.positions_or_minus_one(asked)  # (B,)
     known = index >= 0
@@ -90,7 +97,7 @@ def recommend(
             model, index[known], n, exclude=logs_of(exclude), threads=threads, device=device
         )
     else:
-        _check_on_cpu(device)
+        check_on_cpu(device)
         bounds, seen = seen_items(log, logs_of(exclude))
         ranker = ranker_of(model, chosen.allowed)
 
@@ -100,13 +107,13 @@ def recommend(
             return chosen.row(row, user, own, seen[bounds[user] : bounds[user + 1]])
 
         where = np.flatnonzero(known)
-        items[where], scores[where] = _ranked(
+        items[where], scores[where] = ranked_rows(
             ranker, where, lambda rows: ranker.user_rows(index[rows]), left_out, n, threads
         )
     if not known.all():
         where = np.flatnonzero(~known)
-        items[where], scores[where] = _popular(log, where, chosen, n)
-    ids = _original(log, items)
+        items[where], scores[where] = popular_rows(log, where, chosen, n)
+    ids = original_ids(log, items)
     return (ids[0], scores[0]) if single else (ids, scores)
 
 
@@ -150,12 +157,12 @@ def fold_in(
     >>> fold_in(model, [["x"], ["z", "new"]], n=1, unknown="skip")[0].tolist()
     [['y'], ['y']]
     """
-    _check_unknown(unknown, "skip")
-    histories, single = _histories(history)
+    check_unknown(unknown, "skip")
+    histories, single = histories_of(history)
     log = model.train
-    n = min(_count(n), log.n_items)
+    n = min(list_length(n), log.n_items)
     chosen = Filters.of(log, [tuple(one) for one in histories], filters)
-    touched = [_known_part(log, one, unknown) for one in histories]
+    touched = [known_part(log, one, unknown) for one in histories]
     missing = sum(len(one) - len(found) for one, found in zip(histories, touched, strict=True))
     if missing:
         logger.warning("%d of %d items of the histories are not in the log and were left out",
@@ -168,14 +175,14 @@ def fold_in(
     def rows_of(rows: Array) -> Floats:
         return ranker.history_rows([touched[row] for row in rows])
 
-    items[where], scores[where] = _ranked(
+    items[where], scores[where] = ranked_rows(
         ranker, where, rows_of, lambda row: chosen.row(row, -1, touched[row]), n, threads
     )
-    items[rest], scores[rest] = _popular(log, rest, chosen, n)
+    items[rest], scores[rest] = popular_rows(log, rest, chosen, n)
     if not single:
-        return _original(log, items), scores
+        return original_ids(log, items), scores
     left = items[0] >= 0
-    return _original(log, items[0][left]), scores[0][left]
+    return original_ids(log, items[0][left]), scores[0][left]
 
 
 def similar_items(model: Scorer, item: Any, n: int = 10, **filters: Unpack[FilterOptions]) -> tuple[Array, Floats]:
@@ -199,9 +206,9 @@ def similar_items(model: Scorer, item: Any, n: int = 10, **filters: Unpack[Filte
     >>> similar_items(vr.ItemKNN().fit(log), ["x", "z"], n=1)[0].tolist()
     [['y'], ['y']]
     """
-    asked, single = _batch(item)
+    asked, single = ids_of(item)
     log = model.train
-    n = min(_count(n), log.n_items)
+    n = min(list_length(n), log.n_items)
     chosen = Filters.of(log, asked, filters)
     index = log.item_index(asked) if len(asked) else np.empty(0, np.int64)
     items, scores = np.full((len(asked), n), -1, np.int64), np.full((len(asked), n), -np.inf, np.float32)
@@ -212,9 +219,9 @@ def similar_items(model: Scorer, item: Any, n: int = 10, **filters: Unpack[Filte
         found, values = top_of(model.similarities(int(one)), n, leave_out=out)
         items[row, : len(found)], scores[row, : len(found)] = found, values
     if not single:
-        return _original(log, items), scores
+        return original_ids(log, items), scores
     left = items[0] >= 0
-    return _original(log, items[0][left]), scores[0][left]
+    return original_ids(log, items[0][left]), scores[0][left]
 
 
 def similar_users(model: DotScorer, user: Any, n: int = 10) -> tuple[Array, Floats]:
@@ -222,104 +229,5 @@ def similar_users(model: DotScorer, user: Any, n: int = 10) -> tuple[Array, Floa
     if not isinstance(user, str) and np.ndim(user) > 0:
         raise SettingError(f"similar_users takes one user id, not {len(user)}; call it once for each of them.")
     index = int(model.train.user_index([user])[0])
-    users, scores = top_of(model.user_similarities(index), _count(n), leave_out=np.array([index]))
+    users, scores = top_of(model.user_similarities(index), list_length(n), leave_out=np.array([index]))
     return model.train.user_ids[users], scores
-
-
-def top_of(scores: Floats, n: int, leave_out: Array | None = None) -> tuple[NDArray[np.int64], Floats]:
-    """Positions and values of the ``n`` largest scores; equal ones by position.
-
-    Examples
-    --------
-    >>> top_of(np.array([1, 3, 3, 2], np.float32), 2, leave_out=np.array([1]))[0].tolist()
-    [2, 3]
-    """
-    order = np.argsort(-scores, kind="stable")
-    if leave_out is not None:
-        order = order[~np.isin(order, leave_out)]
-    return order[:n], scores[order[:n]]
-
-
-def _ranked(
-    ranker: Ranker,
-    where: Array,
-    rows_of: Callable[[Array], Floats],
-    left_out: Callable[[int], Array],
-    n: int,
-    threads: int | None,
-) -> Top:
-    """The best items of the rows at ``where``, a block of bounded memory at a time."""
-    items, scores = np.empty((len(where), n), np.int64), np.empty((len(where), n), np.float32)
-    size = max(1, min(ranker.block, _CELLS // ranker.model.train.n_items))
-    for start in range(0, len(where), size):
-        rows = where[start : start + size]
-        out = LeftOut.of([left_out(int(row)) for row in rows])
-        part = slice(start, start + len(rows))
-        items[part], scores[part] = ranker.top(rows_of(rows), n, out, threads)
-    return items, scores
-
-
-def _popular(log: Interactions, where: Array, chosen: Filters, n: int) -> Top:
-    """The items that most users touched, for rows of whom nothing is known."""
-    items, scores = np.empty((len(where), n), np.int64), np.empty((len(where), n), np.float32)
-    degree = log.item_degree.astype(np.float32)
-    if chosen.allowed is not None:
-        degree[np.setdiff1d(np.arange(log.n_items), chosen.allowed)] = -np.inf
-    nothing = np.empty(0, np.int64)
-    for place, row in enumerate(where):
-        out = LeftOut.of([nothing if chosen.lists is None else np.unique(chosen.lists[row])])
-        part = slice(place, place + 1)
-        top_of_tile(degree[None].copy(), out.lists, out.indptr, out.items, scores[part], items[part])
-    return items, scores
-
-
-def _check_unknown(unknown: str, other: str) -> None:
-    if unknown not in ("error", other):
-        raise SettingError(f"unknown={unknown!r}: choose one of error, {other}.")
-
-
-def _check_on_cpu(device: str | None) -> None:
-    if device not in (None, "cpu", "auto"):
-        raise SettingError("filters rank on the CPU; leave out device, or the filters.")
-
-
-def _batch(ids: Any) -> tuple[Sequence[Any], bool]:
-    single = isinstance(ids, str) or np.ndim(ids) == 0
-    return ([ids], True) if single else (ids, False)
-
-
-def _histories(given: Any) -> tuple[Sequence[Sequence[Any]], bool]:
-    """The histories asked for, and whether it is one."""
-    many = [] if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) else list(given)
-    is_list = [isinstance(one, Sequence | np.ndarray) and not isinstance(one, str) for one in many]
-    single = not any(is_list)
-    if not many or (not single and not all(is_list)):
-        raise SettingError(
-            "fold_in needs a list with at least one item id, or several such lists; without a history use MostPopular."
-        )
-    return ([many], True) if single else (many, False)
-
-
-def _known_part(log: Interactions, history: Sequence[Any], unknown: str) -> NDArray[np.int64]:
-    if unknown == "error":
-        if not len(history):
-            raise SettingError(
-                "a history is empty: each needs at least one item id; unknown='skip' gives popular items."
-            )
-        return log.item_index(history)
-    found = log.item_lookup.positions_or_minus_one(history) if len(history) else np.empty(0, np.int64)
-    return found[found >= 0]
-
-
-def _count(n: int) -> int:
-    if not is_count(n):
-        raise SettingError(f"n={n!r}: ask for a whole number of at least one.")
-    return int(n)
-
-
-def _original(log: Interactions, items: NDArray[np.int64]) -> Array:
-    """Original ids; where ``items`` is -1 (nothing left to recommend), None or -1."""
-    ids = log.item_ids[items]
-    if (items < 0).any():
-        ids[items < 0] = -1 if ids.dtype.kind in "iu" else None
-    return ids

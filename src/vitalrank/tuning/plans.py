@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from inspect import signature
 from typing import Any
 
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
-from vitalrank.models import is_trained, model_class, model_names
-from vitalrank.samplers import SAMPLERS, Sampler, find_sampler
+from vitalrank.models import is_trained, model_class
+from vitalrank.samplers import Sampler, find_sampler
 from vitalrank.training.trainer import default_sampler
+from vitalrank.tuning.naming import model_name, sampler_name
 from vitalrank.tuning.results import Settings
 from vitalrank.tuning.spaces import Choice, Dimension, Range, including, named_space, parse_dimension
 
@@ -23,7 +23,6 @@ _TRAINING = {
     "optimizer": "optimizer", "schedule": "schedule", "hinge_margin": "margin", "temperature": "temperature",
     "calibration": "calibration",
 }  # fmt: skip
-_OWN = "own"  # a model that no registry knows
 
 DimensionLike = str | Sequence[Any] | Dimension
 SpaceLike = Mapping[str, DimensionLike]
@@ -167,7 +166,7 @@ class _Parts:
     @property
     def names(self) -> tuple[str, str | None]:
         """The names of model and sampler in the registries."""
-        return _model_name(self.make), None if self.sampler is None else sampler_name(self.sampler)
+        return model_name(self.make), None if self.sampler is None else sampler_name(self.sampler)
 
     def named_space(self, name: str) -> dict[str, Dimension]:
         """The named space, with the defaults."""
@@ -239,21 +238,3 @@ def _typed(dimension: Dimension, default: Any) -> Dimension:
 
 def _ends(dimension: Dimension) -> tuple[Any, ...]:
     return dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
-
-
-def _model_name(make: ModelFactory) -> str:
-    inner = make.func if isinstance(make, partial) else make
-    name = getattr(inner, "__name__", "").lower()
-    return name if name in {known.lower() for known in model_names()} else _OWN
-
-
-def sampler_name(sampler: Sampler) -> str:
-    """The name of a sampler in the registry.
-
-    Examples
-    --------
-    >>> import vitalrank as vr
-    >>> sampler_name(vr.VINS())
-    'vins'
-    """
-    return next((name for name, kind in SAMPLERS.items() if type(sampler) is kind), _OWN)

@@ -1,0 +1,47 @@
+"""How a command takes options that several share, and what it asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any
+
+import typer
+
+
+def is_typed(ctx: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line itself."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def takes(*groups: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these groups; it finds their values in ``ctx.params``."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        own = signature(command, eval_str=True).parameters
+        shared = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for group in groups
+            for name, (annotation, default) in group.items()
+        ]
+
+        @wraps(command)
+        def run(**values: Any) -> None:
+            given = values["ctx"].params
+            given.update({name: values[name] for name in given})  # older typers leave the typed text there
+            command(**{name: values[name] for name in own})
+
+        each = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own.values()] + shared
+        run.__signature__ = signature(command).replace(parameters=each)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in each}
+        return run
+
+    return add
+
+
+def is_given(ctx: typer.Context, name: str) -> bool:
+    """Whether an option was typed or stands in the config file."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
