@@ -239,6 +239,27 @@ def test_an_unexpected_error_is_one_line_that_says_how_to_see_more():
     assert "Traceback" in done.stderr
 
 
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 1)])
+@pytest.mark.parametrize("place", ["before the command", "where Python drops exceptions"])
+def test_a_signal_at_an_awkward_moment_ends_the_command_too(name, code, place):
+    lines = ["import os, signal, time, vitalrank.cli as c, vitalrank.cli.doctor as d"]
+    if place == "before the command":
+        lines.append(f"c.Commands.parse_args = lambda *given: os.kill(os.getpid(), signal.{name})")
+    else:
+        lines += [
+            "class Freed:",
+            f"    def __del__(self): os.kill(os.getpid(), signal.{name}); time.sleep(0.01)",
+            "def checks():",
+            "    made = Freed()",
+            "    del made",
+            "    time.sleep(60)",
+            "d._checks = checks",
+        ]
+    script = "\n".join([CODE.replace("main()", ""), *lines, "main()"])
+    done = subprocess.run([sys.executable, "-c", script, "doctor"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "error: interrupted.\n")
+
+
 def test_sigterm_ends_like_ctrl_c_with_its_own_code():
     code = CODE.replace("main()", "")
     code += "\nimport os, signal, vitalrank.cli.doctor as d\n"

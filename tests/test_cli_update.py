@@ -85,3 +85,11 @@ def test_a_model_without_steps_is_fitted_again(day, tmp_path, capsys):
     assert told(capsys, "update", tmp_path / "k", day[1])["new_items"] == 1
     assert "new" in vr.load(tmp_path / "k").train.item_ids
     assert "has no steps" in complaint(capsys, "update", tmp_path / "k", day[0], "--epochs", "2")
+
+
+def test_what_a_killed_update_left_is_removed_by_the_next(day, run, tmp_path):
+    before = sorted(path.name for path in run.parent.iterdir())
+    (run / ".vitalrank.0123abcd.tmp" / "run").mkdir(parents=True)
+    assert call("update", run, day[1], "--epochs", "1") == 0
+    assert sorted(path.name for path in run.parent.iterdir()) == before
+    assert not list(run.glob(".vitalrank.*"))

@@ -153,3 +153,27 @@ def test_new_and_empty_files_are_outputs_and_folders_are_none(tmp_path):
     check_output(tmp_path / "new")
     with pytest.raises(StorageError, match="is a folder"):
         check_output(tmp_path, force=True)
+
+
+def test_what_a_killed_process_left_is_removed_and_the_file_of_a_living_one_is_not(tmp_path):
+    script = "import sys, time\nfrom pathlib import Path\nfrom vitalrank._util.files import atomic_write\n"
+    script += "with atomic_write(Path(sys.argv[1])): print(flush=True); time.sleep(60)"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", script, tmp_path / "a"], stdout=subprocess.PIPE) for _ in range(2)
+    ]
+    for process in processes:
+        process.stdout.readline()
+    left = sorted(tmp_path.iterdir())
+    processes[0].kill()
+    processes[0].wait()
+    (tmp_path / ".vitalrank-mine.part").write_text("mine")
+    write_text(tmp_path / "b", "young files stay")
+    assert set(left) < set(tmp_path.iterdir())
+    for path in (*left, tmp_path / ".vitalrank-mine.part"):
+        os.utime(path, (0, 0))
+    write_text(tmp_path / "b", "again")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert len(names & {path.name for path in left}) == 1
+    assert ".vitalrank-mine.part" in names
+    processes[1].kill()
+    processes[1].wait()

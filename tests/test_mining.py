@@ -1,5 +1,6 @@
 """Mined negatives: the rule written out, any form of input, limits with a sampler, bounded memory, the command."""
 
+import json
 import tracemalloc
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from commands import complaint, told
 from reference.mining import mined as plain
 from vitalrank.errors import DataError, SettingError, StorageError
 from vitalrank.mining import candidates, mine_to
+from vitalrank.mining.mining import _repeated
 
 VALUES = {"absolute_margin": 1.0, "relative_margin": 0.25, "max_score": 3.0, "min_score": -2.0}
 
@@ -254,3 +256,67 @@ def test_the_command(data, tmp_path, capsys, monkeypatch):
     assert "exists" in complaint(capsys, "mine", *files, "mine.parquet")
     assert "--set is for a sampler" in complaint(capsys, "mine", *files, "new.parquet", "--set", "candidates=4")
     assert "also read as input" in complaint(capsys, "mine", *files, "items.npy", "--force")
+
+
+def header_of(path, change):
+    """A safetensors file whose header says something else."""
+    save_file({"queries": np.eye(4, dtype=np.float32)}, path)
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["queries"] |= change
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + size :])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": [4, 4.0]},
+        {"shape": [2**40, 2**40]},
+        {"shape": [-4, -4]},
+        {"shape": None},
+        {"shape": [True, 16]},
+        {"data_offsets": [0, 2**40]},
+        {"data_offsets": [-8, 56]},
+        {"data_offsets": "ab"},
+        {"dtype": []},
+        {"dtype": "F64"},
+    ],
+)
+def test_a_header_that_lies_is_one_sentence(tmp_path, change):
+    path = tmp_path / "a.safetensors"
+    header_of(path, change)
+    with pytest.raises(DataError) as found:
+        vr.mine(path, np.eye(4), [0, 1, 2, 3])
+    assert str(found.value).isprintable()
+
+
+def test_files_that_are_not_what_their_names_say_are_one_sentence(tmp_path):
+    np.savez(tmp_path / "a.npz", queries=np.eye(4))
+    content = (tmp_path / "a.npz").read_bytes()
+    (tmp_path / "a.npz").write_bytes(content[:150] + bytes([content[150] ^ 255]) + content[151:])
+    np.save(tmp_path / "b.npy", np.eye(4))
+    (tmp_path / "b.npy").write_bytes((tmp_path / "b.npy").read_bytes().replace(b"'fortran_order'", b"'fortran_order'("))
+    rows = [[1.0, 2.0], None, [1.0, 2.0, 3.0, 4.0], [1.0, 2.0]]  # as many numbers as four rows of two
+    pq.write_table(pa.table({"vector": rows}), tmp_path / "c.parquet")
+    for name in ("a.npz", "b.npy", "c.parquet"):
+        with pytest.raises(DataError):
+            vr.mine(tmp_path / name, np.eye(4), [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("item", [None, 0.5, "x", True, 2**70, []])
+def test_positives_are_whole_numbers(item):
+    with pytest.raises(DataError):
+        vr.mine(np.eye(3), np.eye(3), [[item]] * 3)
+
+
+def test_more_negatives_than_memory_holds_are_refused():
+    with pytest.raises(vr.SettingError, match="GiB are free"):
+        vr.mine(np.eye(3), np.eye(3), [0, 1, 2], k=2**31 - 1)
+
+
+def test_a_draw_counts_once_however_often_it_comes():
+    ids = np.array([[3, 1, 3, 2, 1, -1, -1], [0, 0, 0, 1, 2, 3, 4]])
+    assert np.flatnonzero(_repeated(ids)[0]).tolist() == [2, 4, 6]
+    assert np.flatnonzero(_repeated(ids)[1]).tolist() == [1, 2]

@@ -134,6 +134,7 @@ def test_concurrent_requests_share_ranking_calls_and_get_their_own_answers(clien
         ("GET", "/fold-in", None, 405),
         ("DELETE", "/recommend", None, 405),
         ("GET", "/../../etc/passwd", None, 404),
+        ("GET", "/recommend/?user=1", None, 404),
     ],
 )
 def test_a_bad_request_is_one_sentence(client, method, path, body, status):

@@ -20,7 +20,7 @@ import vitalrank as vr
 from vitalrank import cli
 
 MINE = {"notes.txt": "mine", "mine.toml": "epochs = 1\n", "out/mine.csv": "a,b\n1,2\n", "results.csv": "label,mine\n"}
-CODES = (0, 1, 2, 130)
+CODES = (0, 1, 2)
 WORDS = [
     "", "0", "1", "2", "-1", "0.5", "1e400", "nan", "inf", "-inf", "9" * 30, "0x10", "\u0661", "abc", "a,b", ",", "=",
     "a=b", "a=", "=b", "beta=2", "dim=4", "dim=0", "dim=abc", "reg=1e-3..1e-1:log", "lr=2..1", "dim=4,8", "vins.beta=1",
@@ -29,7 +29,8 @@ WORDS = [
     "auto", "bfloat16", "user", "item", "time", "tpe", "grid", "random", "median", "paper", "wide", "skip", "test",
     "valid", "degree", "popularity", "table1", "all", "u1", "i1", "--", "-x", "--nope", "[bold]", "\x1b[2J", "\u202e",
     "\udcff", "a\nb", "../..", "log.tsv", "run", "out", "out/new", "notes.txt", "mine.toml", "conf.toml", "results.csv",
-    ".", "/dev/null", "no/such", "run/model.json", "sqlite:///x.db", "sqlite:////no/such/x.db", "a?b", "a%20b",
+    ".", "/dev/null", "no/such", "run/model.json", "sqlite:///x.db", "sqlite:////no/such/x.db", "a?b", "a%20b", "1/3",
+    "3/1", "history.txt", "vectors.npy", "pairs.npy", "[/x]", "parquet", "safetensors", "genre=a", "loo", "sum",
 ]  # fmt: skip
 _TIMES = 3  # of what costs time: epochs, trials, seeds
 

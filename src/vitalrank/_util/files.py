@@ -6,9 +6,12 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from vitalrank._util.display import printable
 from vitalrank.errors import StorageError
@@ -17,6 +20,10 @@ MARK = "Written by vitalrank"  # in a comment near the top of every output that 
 _MARKS = (MARK, '<meta name="generator" content="vitalrank">')
 _HEAD = 4096  # bytes of a file in which its mark is looked for
 _DESCRIPTOR = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/(self|thread-self|\d+)/fd/\d+")
+_fcntl: Any = import_module("fcntl") if os.name == "posix" else None
+_PART = re.compile(r"\.vitalrank-[0-9a-f]{16}\.part")
+_ABANDONED_SECONDS = 60.0  # without a write and a lock; a new file has no lock for a moment
+_PROBE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _EXCLUSIVE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -42,14 +49,9 @@ def atomic_write(path: Path) -> Iterator[Path]:
             return
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _create_beside(target)
-        try:
+        with _created_beside(target) as temporary:
             yield temporary
             temporary.replace(target)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
     except StorageError:
         raise
     except OSError as error:
@@ -68,15 +70,49 @@ def is_stream(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def _create_beside(target: Path) -> Path:
-    """A new empty file in the folder of ``target``, with the permissions of the file that it will replace."""
+@contextmanager
+def _created_beside(target: Path) -> Iterator[Path]:
+    """A new empty file in the folder of ``target``, with the permissions of the file that it will replace.
+
+    A lock on it shows that this process lives; one that is killed leaves the file for others to remove.
+    """
     if target.is_dir():
         raise IsADirectoryError(f"{target.name} is a folder")
+    _remove_abandoned(target.parent)
     temporary = target.with_name(f".vitalrank-{secrets.token_hex(8)}.part")
-    os.close(os.open(temporary, _EXCLUSIVE, 0o666))
-    with suppress(OSError):  # there is no such file yet, or it belongs to another user
-        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-    return temporary
+    descriptor = os.open(temporary, _EXCLUSIVE, 0o666)
+    try:
+        if _fcntl is None:  # Windows replaces no open file
+            os.close(descriptor)
+        else:
+            with suppress(OSError):  # a file system without locks
+                _fcntl.flock(descriptor, _fcntl.LOCK_SH | _fcntl.LOCK_NB)
+        with suppress(OSError):  # there is no such file yet, or it belongs to another user
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        yield temporary
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        if _fcntl is not None:
+            os.close(descriptor)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove temporary files that killed processes left in a folder."""
+    if _fcntl is None:
+        return
+    with suppress(OSError), os.scandir(folder) as entries:
+        for name in [entry.name for entry in entries if _PART.fullmatch(entry.name)]:
+            with suppress(OSError):  # at work, of another user, or removed by another process at this moment
+                descriptor = os.open(folder / name, _PROBE)
+                try:
+                    if time.time() - os.fstat(descriptor).st_mtime > _ABANDONED_SECONDS:
+                        _fcntl.flock(descriptor, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+                        (folder / name).unlink()
+                finally:
+                    os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from vitalrank.checkpoint.jsontext import to_json
 from vitalrank.checkpoint.layout import FORMAT, IDS, META, NEW, TENSORS, Ids, Saved
 from vitalrank.checkpoint.reading import generation, is_saved, read_folder, read_meta
 from vitalrank.checkpoint.removing import foreign_files, remove_folder
-from vitalrank.checkpoint.writing import write_folder, write_tensors
+from vitalrank.checkpoint.writing import new_temporary, write_folder, write_tensors
 
 __all__ = [
     "FORMAT",
@@ -22,6 +22,7 @@ __all__ = [
     "foreign_files",
     "generation",
     "is_saved",
+    "new_temporary",
     "read_folder",
     "read_meta",
     "remove_folder",

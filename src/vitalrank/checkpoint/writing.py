@@ -69,7 +69,7 @@ def write_folder(
     if clash:
         raise StorageError(f"{path}: meta may not use the key {min(clash)!r}; choose another name.")
     folder = Path(path).resolve()  # a link stays one: what it points at is replaced
-    temporary = folder / f".vitalrank.{uuid.uuid4().hex[:8]}.tmp"  # as temporaries() looks for
+    temporary = new_temporary(folder)
     with writing(folder):
         try:
             folder.mkdir(parents=True, exist_ok=True)  # somebody may have removed it during a run
@@ -152,6 +152,11 @@ def _finish_replacing(folder: Path) -> None:
         (new / META).replace(folder / META)  # last: what is whole must be in place before
         _force_to_disk(folder)
     shutil.rmtree(new)
+
+
+def new_temporary(folder: Path) -> Path:
+    """A name for a temporary folder of a writer, which the next writer removes if this one is killed."""
+    return folder / f".vitalrank.{uuid.uuid4().hex[:8]}.tmp"  # as temporaries() looks for
 
 
 def clear_temporaries(folder: Path) -> None:

@@ -20,6 +20,7 @@ TRACEBACK = "VITALRANK_TRACEBACK"  # in the environment: show where an unexpecte
 _TERMINATED = 128 + signal.SIGTERM
 # A mistyped command or option. Some versions of typer hold a copy of click, others depend on it.
 _MISTYPED: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_INTERRUPTED = 128 + signal.SIGINT  # typer's code for Ctrl-C before a command has begun
 _AGAIN_SECONDS = 0.05
 _LESS = "a smaller dim, fewer negatives or candidates, shorter lists"
 
@@ -37,6 +38,8 @@ def run(app: typer.Typer) -> int:
         try:
             # Not standalone: errors come back here, to be reported in one line.
             code = int(app(standalone_mode=False) or 0)
+            if code == _INTERRUPTED:
+                raise KeyboardInterrupt
             sys.stdout.flush()  # here, where a full disk can still be reported
             return code
         except (StoppedError, KeyboardInterrupt) as stop:

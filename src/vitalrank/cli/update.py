@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,11 +120,11 @@ def _on_grown_ids(part: Interactions, grown: Interactions) -> Interactions:
 def _replaced_at_the_end(run: Path) -> Iterator[Path]:
     """A temporary folder to train in, whose whole model replaces that of ``run`` at the end."""
     from vitalrank._util.locks import only_writer
-    from vitalrank.checkpoint import read_folder, write_folder
+    from vitalrank.checkpoint import new_temporary, read_folder, write_folder
 
     folder = run.resolve()
     with only_writer(folder):
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".update", dir=folder.parent))
+        temporary = new_temporary(folder)  # inside, where the next writer removes what a killed process leaves
         try:
             yield temporary / "run"
             saved = read_folder(temporary / "run")

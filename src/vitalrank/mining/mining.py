@@ -21,9 +21,11 @@ from vitalrank.mining.candidates import QUERIES, Vectors, best_items, pair_score
 from vitalrank.mining.positives import read_pairs
 from vitalrank.mining.rules import MiningRule
 from vitalrank.mining.vectors import open_vectors
+from vitalrank.samplers.backends import check_fits
 from vitalrank.samplers.base import BoundSampler, Sampler
 
 Array = NDArray[Any]
+_CANDIDATE_BYTES = 48  # an id, a score and what sorts them
 _ROUNDS = 8  # draws of a sampler for pairs whose negatives are not complete
 
 
@@ -172,6 +174,7 @@ def _blocks(
     if who.table.shape[1] != what.table.shape[1]:
         raise DataError(f"queries are {who.table.shape[1]} wide but items {what.table.shape[1]}; they must agree.")
     log = read_pairs(positives, len(who), len(what))
+    check_fits((QUERIES, rule.k + min(rule.depth, len(what))), _CANDIDATE_BYTES)
     bound = _bound(sampler, rule, log, seed, threads)
     for start in range(0, len(who), QUERIES):
         stop = min(start + QUERIES, len(who))
@@ -255,12 +258,20 @@ def _by_sampler(
         draw = bound(users=users[left], positives=positives[left], rows=rows[left], step=step, k=rule.k, **vectors)
         ids = np.concatenate([negatives[left], np.asarray(draw.ids, np.int64)], 1)
         theirs = pair_scores(asked[left], items, ids)
-        earlier = np.tril(np.ones((ids.shape[1],) * 2, np.bool_), -1)
-        repeated = ((ids[:, :, None] == ids[:, None, :]) & earlier).any(2)
-        kept = rule.allows(theirs, lowest[left]) & ~repeated
+        kept = rule.allows(theirs, lowest[left]) & ~_repeated(ids)
         position = np.cumsum(kept, 1) - 1
         negatives[left], scores[left] = _packed(ids, theirs, kept & (position < rule.k), position, rule.k)
     return negatives, scores
+
+
+def _repeated(ids: Array) -> NDArray[np.bool_]:
+    """Which ids of each row stand further left, too."""  # (B, n)
+    order = np.argsort(ids, axis=1, kind="stable")
+    ordered = np.take_along_axis(ids, order, 1)
+    again, found = np.zeros(ids.shape, np.bool_), np.empty(ids.shape, np.bool_)
+    again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    np.put_along_axis(found, order, again, 1)
+    return found
 
 
 def _vectors(bound: BoundSampler, queries: NDArray[np.float32], items: Vectors) -> dict[str, Any]:

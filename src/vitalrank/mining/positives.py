@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank._util.display import printable
+from vitalrank._util.checks import is_count
+from vitalrank._util.display import first_line, printable
 from vitalrank.errors import DataError
 from vitalrank.interactions import Interactions
+from vitalrank.mining.vectors import DAMAGED
 
 Array = NDArray[Any]
 
@@ -52,10 +54,15 @@ def _columns(given: Any, n_queries: int) -> tuple[Array, Array]:
         if lengths and min(lengths) >= 0:
             if len(lengths) != n_queries:
                 raise DataError(f"positives are {len(lengths)} lists but there are {n_queries} queries; give one each.")
-            items = [int(item) for one in given for item in one]
+            items = [item for one in given for item in one]
+            if not all(is_count(item, least=-(2**63)) and item < 2**63 for item in items):
+                raise DataError("positives are lists of other things than whole numbers; give row numbers of items.")
             return np.repeat(np.arange(n_queries), lengths), np.asarray(items, np.int64)
-        given = np.asarray(given)
-    if given.dtype.kind not in "iu":
+        try:
+            given = np.asarray(given)
+        except ValueError as error:
+            raise DataError("positives are ragged; give one item for each query, or a list for each.") from error
+    if given.dtype.kind not in "iu" or given.ndim == 0:
         raise DataError(f"positives are {given.dtype}; give whole numbers, the rows of queries and items.")
     if given.ndim == 2 and given.shape[1] == 2:
         return given[:, 0], given[:, 1]
@@ -76,6 +83,8 @@ def _from_file(path: Path) -> Array:
             if table.num_columns == 2:
                 return np.column_stack([table.column(number).to_numpy() for number in range(2)])
             raise DataError(f"{printable(path)}: has {table.num_columns} columns; give two, query and item.")
-    except (OSError, ValueError) as error:
-        raise DataError(f"{printable(path)}: cannot be read ({printable(error)}).") from error
+    except DataError:
+        raise
+    except DAMAGED as error:
+        raise DataError(f"{printable(path)}: cannot be read ({first_line(error)}).") from error
     raise DataError(f"{printable(path)}: is of no known kind; give positives as .npy or .parquet.")

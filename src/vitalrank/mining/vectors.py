@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
+import tokenize
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from vitalrank._util.display import printable
+from vitalrank._util.checks import is_count
+from vitalrank._util.display import first_line, listed, printable
 from vitalrank.errors import DataError
 
 Array = NDArray[Any]
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}  # of safetensors
 _MOST_HEADER = 100_000_000  # bytes, as the format says
+# What NumPy, zipfile and Arrow let through for a file that is not what its name says.
+DAMAGED = (
+    OSError, ValueError, LookupError, TypeError, EOFError, MemoryError, RecursionError, RuntimeError,
+    zipfile.BadZipFile, zlib.error, SyntaxError, tokenize.TokenError, pa.ArrowException,
+)  # fmt: skip
 
 
 def open_vectors(source: Any, name: str) -> Array:
@@ -39,8 +50,8 @@ def open_vectors(source: Any, name: str) -> Array:
             vectors = _READERS.get(path.suffix, _unknown)(path, name)
         except DataError:
             raise
-        except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"{printable(path)}: holds no vectors that can be read ({printable(error)}).") from error
+        except DAMAGED as error:
+            raise DataError(f"{printable(path)}: holds no vectors that can be read ({first_line(error)}).") from error
     else:
         vectors = np.asarray(source.detach().cpu() if hasattr(source, "detach") else source)
     if vectors.ndim != 2 or not vectors.shape[1] or vectors.dtype.kind != "f":
@@ -70,15 +81,25 @@ def _safetensors(path: Path, name: str) -> Array:
         if size > _MOST_HEADER:
             raise DataError(f"{printable(path)}: is no safetensors file.")
         header = json.loads(file.read(size))
+        length = file.seek(0, os.SEEK_END) - 8 - size
+    if not isinstance(header, dict):
+        raise DataError(f"{printable(path)}: is no safetensors file.")
     header.pop("__metadata__", None)
     entry = header[_one_of(list(header), name, path)]
-    if entry["dtype"] not in _DTYPES:
-        raise DataError(f"{printable(path)}: holds {entry['dtype']}; save the vectors as F16, F32 or F64.")
-    shape = tuple(entry["shape"])
-    return np.memmap(path, _DTYPES[entry["dtype"]], "r", 8 + size + int(entry["data_offsets"][0]), shape)
+    kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if kind not in _DTYPES:
+        raise DataError(f"{printable(path)}: holds {printable(kind, 20)}; save the vectors as F16, F32 or F64.")
+    if not all(is_count(one, 0) for one in (*shape, begin, end)) or not (
+        end <= length and end - begin == math.prod(shape) * np.dtype(_DTYPES[kind]).itemsize
+    ):
+        raise DataError(f"{printable(path)}: its header does not fit its length; save it again.")
+    if not all(shape):
+        return np.zeros(shape, np.float32)  # nothing to map
+    return np.memmap(path, _DTYPES[kind], "r", 8 + size + begin, tuple(shape))
 
 
 def _parquet(path: Path, name: str) -> Array:
+    import pyarrow.compute as pc
     import pyarrow.parquet
     import pyarrow.types as kinds
 
@@ -91,6 +112,8 @@ def _parquet(path: Path, name: str) -> Array:
     start = 0
     for batch in file.iter_batches(columns=[column], batch_size=8192):
         values = batch.column(0)
+        if values.null_count or pc.count_distinct(pc.list_value_length(values)).as_py() > 1:
+            raise DataError(f"{printable(path)}: its vectors differ in length or are missing; write them again.")
         rows = values.flatten().to_numpy(zero_copy_only=False).astype(np.float32).reshape(len(values), -1)
         if vectors is None:
             with tempfile.TemporaryFile() as space:  # which the map keeps
@@ -105,7 +128,7 @@ def _parquet(path: Path, name: str) -> Array:
 def _one_of(names: list[str], wanted: str, path: Path) -> str:
     if len(names) == 1 or wanted in names:
         return wanted if wanted in names else names[0]
-    raise DataError(f"{printable(path)}: holds {len(names)} arrays ({', '.join(names[:5])}); name one {wanted!r}.")
+    raise DataError(f"{printable(path)}: holds {len(names)} arrays ({listed(names)}); name one {wanted!r}.")
 
 
 _READERS = {".npy": _npy, ".npz": _npz, ".safetensors": _safetensors, ".parquet": _parquet}
