@@ -178,10 +178,10 @@ def test_bars_are_as_long_as_their_values():
 
 def test_norms_by_degree_are_means_of_equally_many_items():
     degree = [0] * 20 + [1] * 20 + [8] * 40
-    points = series.norms({"degree": degree, "norm": [float(max(d, 1)) for d in degree]})
+    points = series.norms_by_degree({"degree": degree, "norm": [float(max(d, 1)) for d in degree]})
     assert points == [(1.0, 1.0), (8.0, 8.0)]
-    assert series.norms({"degree": [3], "norm": [0.5]}) == [(3.0, 0.5)]
-    assert series.norms({"degree": [3]}) == series.norms(None) == []  # kept before norms were
+    assert series.norms_by_degree({"degree": [3], "norm": [0.5]}) == [(3.0, 0.5)]
+    assert series.norms_by_degree({"degree": [3]}) == series.norms_by_degree(None) == []  # kept before norms were
 
 
 def test_a_logarithmic_line_lies_where_its_values_are():
