@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+import browser
 import vitalrank.cli
 from vitalrank.samplers import SAMPLERS
 
@@ -132,7 +133,21 @@ def test_the_pages_build_without_a_warning(tmp_path):
     assert "unpkg" not in (tmp_path / "404.html").read_text(encoding="utf-8")
     assert "vr.VINS" in (tmp_path / "search/search_index.json").read_text(encoding="utf-8")
     assert "<math" in (tmp_path / "samplers/vins.html").read_text(encoding="utf-8")
-    assert not re.search(r'(?:src|href)="https?://(?!arxiv)', (tmp_path / "index.html").read_text(encoding="utf-8"))
+    home = tmp_path / "index.html"
+    assert not re.search(r'(?:src|href)="https?://(?!arxiv)', home.read_text(encoding="utf-8"))
+    if browser.find() is not None:
+        _search_works_from_disk(home, tmp_path)
+
+
+def _search_works_from_disk(home, folder):
+    """Also the code of the home page is not cut off."""
+    asked = f"{home.as_uri()}?q=kappa"
+    done = browser.run(folder, "--virtual-time-budget=15000", "--window-size=1400,900", "--dump-dom", asked)
+    found = re.findall(r'<a href="([^"]+)" class="md-search-result__link"', done.stdout)
+    assert any("samplers/vins.html" in link for link in found), done.stderr[-500:]
+    script = "return [...document.querySelectorAll('pre > code')].map(one => one.scrollWidth - one.clientWidth)"
+    widths, _ = browser.probe(home, script, folder, (1400, 900))
+    assert widths == [0]
 
 
 def test_links_into_the_source_lead_to_what_they_name():
