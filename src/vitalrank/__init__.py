@@ -9,8 +9,8 @@ from vitalrank.registry import PUBLIC
 __version__ = "0.1.0"
 
 _MODULES = (
-    "analysis", "comparing", "datasets", "errors", "losses", "metrics", "mining", "models", "registry", "report",
-    "samplers", "selection", "serving", "training", "tuning",
+    "analysis", "comparing", "datasets", "distributed", "errors", "losses", "metrics", "mining", "models", "registry",
+    "report", "samplers", "selection", "serving", "training", "tuning",
 )  # fmt: skip
 _NAMES = {
     **PUBLIC,
@@ -38,6 +38,7 @@ _NAMES = {
     "StorageError": "errors:StorageError",
     "TrainingError": "errors:TrainingError",
     "UnknownIdError": "errors:UnknownIdError",
+    "GroupError": "errors:GroupError",
 }
 
 __all__ = ["__version__", *sorted(_NAMES)]

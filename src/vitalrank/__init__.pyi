@@ -1,6 +1,7 @@
 from vitalrank import analysis as analysis
 from vitalrank import comparing as comparing
 from vitalrank import datasets as datasets
+from vitalrank import distributed as distributed
 from vitalrank import errors as errors
 from vitalrank import losses as losses
 from vitalrank import metrics as metrics
@@ -16,6 +17,7 @@ from vitalrank import tuning as tuning
 from vitalrank.comparing import compare as compare
 from vitalrank.config import TrainConfig as TrainConfig
 from vitalrank.errors import DataError as DataError
+from vitalrank.errors import GroupError as GroupError
 from vitalrank.errors import SettingError as SettingError
 from vitalrank.errors import StorageError as StorageError
 from vitalrank.errors import TrainingError as TrainingError

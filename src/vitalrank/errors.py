@@ -30,3 +30,20 @@ class StorageError(VitalrankError, OSError):
 
 class TrainingError(VitalrankError, RuntimeError):
     """Training that had to stop, such as a loss that is no longer finite."""
+
+
+class GroupError(VitalrankError, RuntimeError):
+    """Another rank of the group failed, or is gone.
+
+    Attributes
+    ----------
+    told
+        Whether that rank has said so itself.
+    gone
+        Whether it ended without a word, so that the run is worth a restart.
+    """
+
+    def __init__(self, message: str, told: bool = False, gone: bool = False) -> None:
+        super().__init__(message)
+        self.told = told
+        self.gone = gone

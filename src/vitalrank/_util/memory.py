@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import math
+import mmap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,36 @@ def large_zeros(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
     first = -room.ctypes.data % _LINE
     zeros: NDArray[Any] = room[first : first + size].view(kind).reshape(shape)
     return zeros
+
+
+def untouched_zeros(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
+    """Zeros that take memory only where they are written, where the system can do so.
+
+    Examples
+    --------
+    >>> untouched_zeros((2, 2), np.float32).tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    if size == 0 or not hasattr(mmap, "MAP_NORESERVE"):
+        return np.zeros(shape, kind)
+    room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a system without large pages
+            room.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(room, kind).reshape(shape)
+
+
+def absent(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
+    """Zeros in place of an array that another process has; they take no memory.
+
+    Examples
+    --------
+    >>> absent((1000, 1000), np.float32).base.nbytes
+    4
+    """
+    zero: NDArray[Any] = np.zeros((), kind)
+    return np.broadcast_to(zero, shape)
 
 
 def available_memory() -> int | None:

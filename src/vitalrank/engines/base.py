@@ -105,6 +105,18 @@ class Engine(ABC):
     def load(self, values: Mapping[str, Any], state: Mapping[str, Array] | None = None) -> None:
         """Restore values, arrays or a copy, and the optimizer's state if given."""
 
+    def whole_values(self) -> Mapping[str, Array]:
+        """The values on rank 0 of a group, to be saved; elsewhere arrays of their shapes."""
+        return self.values()
+
+    def whole_state(self) -> Mapping[str, Array]:
+        """The optimizer's state likewise."""
+        return self.state()
+
+    def complete(self) -> Mapping[str, Array] | None:
+        """The values for the model to serve after the training, where the live ones are spread over ranks."""
+        return None
+
     @abstractmethod
     def copy(self) -> Mapping[str, Any]:
         """A snapshot of the values, on the engine's own device."""

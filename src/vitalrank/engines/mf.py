@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank._util.memory import large_zeros
+from vitalrank._util.memory import large_zeros, untouched_zeros
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Engine
 from vitalrank.engines.correcting import check_loss, positive_weight, score_scale
@@ -120,6 +120,22 @@ def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int,
         users[:, 0, dim] = 1.0
     if normalize:
         to_unit_length(users[:, 0])
+        to_unit_length(items)
+    return Tables(users, items, large_zeros((train.n_items, slots, dim + bias), np.float32))
+
+
+def new_shard(
+    train: Interactions, dim: int, bias: bool, slots: int, seed: int, own: slice, normalize: bool = False
+) -> Tables:
+    """The same, with values and memory for a range of the users alone."""
+    users = untouched_zeros((train.n_users, 1 + slots, dim + bias), np.float32)
+    items = large_zeros((train.n_items, dim + bias), np.float32)
+    fill_normal(users[own], dim, seed, 0, _DEVIATION, first=own.start)
+    fill_normal(items[:, None], dim, seed, 1, _DEVIATION)
+    if bias:
+        users[own, 0, dim] = 1.0
+    if normalize:
+        to_unit_length(users[own, 0])
         to_unit_length(items)
     return Tables(users, items, large_zeros((train.n_items, slots, dim + bias), np.float32))
 

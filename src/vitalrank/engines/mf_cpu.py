@@ -24,8 +24,8 @@ from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import SampleRequest
 
 Array = NDArray[Any]
-_ADVICE = "use a smaller dim, batch or number of negatives"
-_UNMIXED = np.zeros((0, 0), np.float32)
+ADVICE = "use a smaller dim, batch or number of negatives"
+UNMIXED = np.zeros((0, 0), np.float32)
 _PRELOADED = 8  # batches loaded by one parallel call: starting the threads takes a quarter of the time of loading one
 
 
@@ -37,7 +37,7 @@ class CpuEngine(MFEngine, HostEngine):
     ) -> None:
         super().__init__(train, sampler, config, dim, bias, normalize)
         self._backend = ArrayBackend()
-        with enough_memory("cpu", 0, _ADVICE):
+        with enough_memory("cpu", 0, ADVICE):
             self._tables = new_tables(train, dim, bias, self._step_config.optimizer.slots, config.seed, normalize)
             self._buffers = _Buffers(train, self._batch, dim + bias, self._sampler.needs_scores)
 
@@ -68,7 +68,7 @@ class CpuEngine(MFEngine, HostEngine):
         permutation = epoch_permutation(len(self._train), self._config.seed, epoch)
         totals = Totals()
         for batch, step_size in zip(self._batches(permutation), self._step_sizes(rate), strict=True):
-            with enough_memory("cpu", 0, _ADVICE):
+            with enough_memory("cpu", 0, ADVICE):
                 self._train_batch(batch, step_size, totals)
             on_progress(totals)
             if not math.isfinite(totals.loss):
@@ -90,7 +90,7 @@ class CpuEngine(MFEngine, HostEngine):
         self.step += 1
         ids, weights = np.ascontiguousarray(draw.ids, np.int64), np.ascontiguousarray(draw.weights, np.float32)
         scratch = self._buffers.scratch(ids.shape[1])
-        mix = _UNMIXED if draw.mix is None else np.ascontiguousarray(draw.mix, np.float32)
+        mix = UNMIXED if draw.mix is None else np.ascontiguousarray(draw.mix, np.float32)
         config = self._config_for(ids.shape[1])
         loss, vanished, skipped = train_step(config, step_size, ids, weights, mix, batch, self._tables, *scratch)
         count = len(ids)

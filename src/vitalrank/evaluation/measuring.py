@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vitalrank._util.checks import is_count, parse_metric
 from vitalrank._util.threads import limited
+from vitalrank.distributed.alone import Alone
+from vitalrank.distributed.ranges import own_part
 from vitalrank.errors import DataError, SettingError
 from vitalrank.evaluation.beyond import BeyondAccuracy
 from vitalrank.evaluation.grouping import GROUPINGS
+from vitalrank.evaluation.overlap import warn_of_training_rows
 from vitalrank.evaluation.results import COVERAGE, Evaluation, Lists
 from vitalrank.evaluation.significance import percentile_interval, resampled_means
 from vitalrank.interactions import Interactions, check_same_ids, logs_of
@@ -38,6 +41,7 @@ def evaluate(
     threads: int | None = None,
     device: str | None = None,
     categories: Sequence[Any] | None = None,
+    group: Alone | None = None,
 ) -> Evaluation:
     """Rank the whole catalogue for every user of ``test`` and measure the top of each list.
 
@@ -77,6 +81,9 @@ def evaluate(
         What calibration counts: one label for each item of ``train.item_ids``, or a list of labels, ``""`` for none,
         as ``ItemTable.values("genre", train.item_ids)`` gives them. By default the head, middle and tail of the
         items, as under ``by="popularity"``.
+    group
+        What :func:`vitalrank.distributed.join_group` gave: its ranks, which all call this, share the users; each gets
+        the result of one process, to the last bit.
 
     Examples
     --------
@@ -92,8 +99,8 @@ def evaluate(
     if not isinstance(model, Scorer):
         raise SettingError(f"model is of type {type(model).__name__}; give the model first: evaluate(model, test).")
     check_same_ids(model.train, test, "test")
-    _warn_of_training_rows(model.train, test)
-    settings = _Settings(at, by, metrics, bootstrap, seed, threads, device, categories)
+    warn_of_training_rows(model.train, test)
+    settings = _Settings(at, by, metrics, bootstrap, seed, threads, device, categories, group or Alone())
     return _evaluate(model, test, exclude, settings)
 
 
@@ -109,6 +116,7 @@ class _Settings:
     threads: int | None = None
     device: str | None = None
     categories: Sequence[Any] | None = None
+    group: Alone = field(default_factory=Alone)
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse what cannot be measured."""
@@ -127,9 +135,10 @@ def _evaluate(
     lengths, names = _lengths(settings.at), metric_names(settings.metrics)
     settings.check(names)
     users = np.flatnonzero(np.diff(test.indptr))
+    own = users[own_part(users, model.train.indptr, settings.group)]
     others = logs_of(exclude)
-    beyond = BeyondAccuracy(names, lengths, model.train, others, users, settings.categories)
-    lists = _rank(model, test, lengths, others, beyond, settings)
+    beyond = BeyondAccuracy(names, lengths, model.train, others, own, settings.categories)
+    lists = _rank(model, test, own, lengths, others, beyond, settings)
     result = Evaluation(lists, tuple(f"{name}@{n}" for n in lengths for name in names))
     if settings.by is not None:
         result.groups.update(GROUPINGS[settings.by](result, model.train))
@@ -138,37 +147,27 @@ def _evaluate(
     return result
 
 
-def _warn_of_training_rows(train: Interactions, test: Interactions) -> None:
-    """Training items are left out of the lists, so that test rows among them can never be hit."""
-    both = int(train.csr.multiply(test.csr).nnz)
-    if both:
-        warnings.warn(
-            f"{both:,} of {len(test):,} test rows are in the training log and count as misses, since training items "
-            "are left out of the lists; evaluate on a part that was held out.",
-            stacklevel=3,
-        )
-
-
 # ---------------------------------------------------------------------------------------------------- the lists
 
 
 def _rank(
     model: Scorer,
     test: Interactions,
+    users: NDArray[np.int64],
     lengths: Sequence[int],
     exclude: Sequence[Interactions],
     beyond: BeyondAccuracy,
     settings: _Settings,
 ) -> Lists:
     relevant, threads = np.diff(test.indptr), settings.threads
-    users = np.flatnonzero(relevant)
-    if len(users) == 0:
+    everybody, group = np.flatnonzero(relevant), settings.group
+    if len(everybody) == 0:
         raise DataError("the test log is empty; split_last with a larger share.")
     wanted = test.csr
     longest = min(max(lengths), test.n_items)
     hits = np.empty((len(users), longest), np.bool_)
     shown = {n: np.zeros(test.n_items, np.bool_) for n in lengths}
-    found = []
+    found = [np.zeros(0, np.int32)]
     for rows, items, _ in top_blocks(model, users, longest, exclude=exclude, threads=threads, device=settings.device):
         with limited(threads):
             mark_hits(items, users[rows], wanted.indptr, wanted.indices, hits[rows])
@@ -177,8 +176,11 @@ def _rank(
         for n, mask in shown.items():
             top = items[:, :n]
             mask[top[top >= 0]] = True
-    coverage = {n: float(mask.mean()) for n, mask in shown.items()}
-    return Lists(users, relevant[users], hits, np.concatenate(found), coverage, beyond.per_user, beyond.together)
+    group.meet()  # users of one rank may take longer than those of another
+    coverage = {n: float(group.joined(mask[None]).any(0).mean()) for n, mask in shown.items()}
+    beyond.join(group)
+    hit = group.joined(np.concatenate(found))
+    return Lists(everybody, relevant[everybody], group.joined(hits), hit, coverage, beyond.per_user, beyond.together)
 
 
 # ---------------------------------------------------------------------------------------------------- intervals
@@ -203,8 +205,10 @@ def _lengths(at: int | Sequence[int]) -> list[int]:
     return sorted(set(map(int, lengths)))
 
 
-def value_of(model: Scorer, held_out: Interactions, metric: str, threads: int | None = None) -> float:
-    """One metric, such as ``"ndcg@10"``, of a model on a held-out part.
+def value_of(
+    model: Scorer, held_out: Interactions, metric: str, threads: int | None = None, group: Alone | None = None
+) -> float:
+    """One metric, such as ``"ndcg@10"``, of a model on a held-out part; the ranks of a group share the users.
 
     Examples
     --------
@@ -215,7 +219,8 @@ def value_of(model: Scorer, held_out: Interactions, metric: str, threads: int | 
     """
     name, length = parse_metric(metric)
     check_same_ids(model.train, held_out, "test")
-    return float(_evaluate(model, held_out, None, _Settings(length, metrics=(name,), threads=threads))[metric])
+    settings = _Settings(length, metrics=(name,), threads=threads, group=group or Alone())
+    return float(_evaluate(model, held_out, None, settings)[metric])
 
 
 def metric_names(metrics: str | Iterable[str] | None) -> list[str]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from vitalrank._util.checks import check_bool, to_int
 from vitalrank._util.devices import resolve
 from vitalrank.config import TrainConfig
+from vitalrank.distributed.joining import current_group
 from vitalrank.engines.base import Table
 from vitalrank.errors import SettingError
 from vitalrank.history import History
@@ -71,8 +72,15 @@ class MF(TrainableModel, DotRecommender):
             raise SettingError(f"precision is {config.precision!r}; matrix factorization trains in float32.")
         if self.normalize and config.reg:
             raise SettingError(f"reg is {config.reg:g}, but MF(normalize=True) has vectors of length 1; set reg=0.")
+        group: Any = current_group()
         engine: Any
-        if device == "cpu":
+        if group.size > 1:
+            if device != "cpu":
+                raise SettingError(f"device is {device!r}; several ranks train matrix factorization on CPUs.")
+            from vitalrank.engines.mf_ranks import RankedEngine
+
+            engine = RankedEngine(train, sampler, config, self.dim, self.bias, group, self.normalize)
+        elif device == "cpu":
             from vitalrank.engines.mf_cpu import CpuEngine
 
             engine = CpuEngine(train, sampler, config, self.dim, self.bias, self.normalize)
@@ -84,6 +92,10 @@ class MF(TrainableModel, DotRecommender):
         self.device = device
         self._users, self._items = engine.users, engine.items
         return engine
+
+    def take_whole(self, values: Mapping[str, Array]) -> None:
+        """Serve these values, brought together from the ranks that trained them."""
+        self._users, self._items = values["users"], values["items"]
 
     def release_training_state(self) -> None:
         """Let go of the optimizer's state, which lies between the users' vectors, and of the device."""

@@ -51,6 +51,11 @@ class SamplerAdapter:
         return result
 
     @property
+    def sampler(self) -> Any:
+        """The caller's own."""
+        return self._sampler
+
+    @property
     def counts(self) -> Any:
         """The sampler's counts, if it keeps some."""
         return getattr(self._sampler, "counts", None)

@@ -84,6 +84,7 @@ class BoundSampler(ABC):
     graph_capturable = True  # whether every call does the same work, so that it can be captured once and replayed
     needs_refresh = False  # whether it keeps an index of the item table, which ``refresh`` rebuilds when it is stale
     weighs_by_score = False  # whether its weights follow the scores
+    follows_batch = False  # whether it draws from the positives of the batch
     keeps_candidates = False  # whether it gives all its candidates in place of k negatives
     differentiable_weights = False  # whether weights are the softmax of ``logits``, with the gradient through them
 
@@ -194,7 +195,7 @@ class BoundSampler(ABC):
         """Pick negatives for a batch that is checked already."""
         with limited(self.threads):
             if self.needs_refresh and request.queries is not None and request.table is not None:
-                draws = len(request) * request.k
+                draws = request.batch_size * request.k
                 self.refresh(request.backend, request.table, request.step, draws, check_finite=request.check_finite)
             draw = self._draw(request)
         if self.counts is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from vitalrank.samplers.draws import Draw
 
 if TYPE_CHECKING:
     from vitalrank.samplers.cuda_backend import DeviceCounts
+
+_NUMBERS = ("rows", "tries", "tries_squared", "exhausted", "skipped")
 
 
 @dataclass
@@ -58,6 +60,15 @@ class Counts:
 
             self._waiting[backend.device] = DeviceCounts(self.items, backend.device)
         return self._waiting[backend.device]
+
+    def sums(self) -> dict[str, Any]:
+        """A copy of all counts by name."""
+        names = ("positive", "negative", *_NUMBERS)
+        return {name: np.array(getattr(self, name)) for name in names}
+
+    def set_sum(self, name: str, value: Any) -> None:
+        """Replace one of them."""
+        setattr(self, name, int(value) if name in _NUMBERS else value)
 
     def gather(self) -> None:
         """Take in what was counted on other devices."""

@@ -46,6 +46,25 @@ class Draw:
 
 
 @dataclass(frozen=True)
+class WholeBatch:
+    """The batch of which a request is a part, where the ranks of a group share it.
+
+    Attributes
+    ----------
+    size
+        Positives of the batch.
+    rows
+        Those of the request: their numbers in the batch, (B,).
+    positives
+        All positives of the batch, (size,), for a sampler that draws from them.
+    """
+
+    size: int
+    rows: DeviceArray
+    positives: DeviceArray | None = None
+
+
+@dataclass(frozen=True)
 class SampleRequest:
     """One checked call, as the kernels read it: NumPy arrays, or tensors of a GPU.
 
@@ -63,6 +82,12 @@ class SampleRequest:
     scorer: Scorer | None = None
     with_log_q: bool = True
     check_finite: bool = False  # whether scores that are not finite are an error; engines check their loss instead
+    whole: WholeBatch | None = None  # None: the request is the batch
+
+    @property
+    def batch_size(self) -> int:
+        """Positives of the whole batch."""
+        return len(self) if self.whole is None else self.whole.size
 
     def __len__(self) -> int:
         return len(self.users)

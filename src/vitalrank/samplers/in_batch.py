@@ -56,6 +56,7 @@ class BoundInBatch(BoundSampler):
 
     needs_scores = False
     keeps_candidates = True
+    follows_batch = True
 
     @cached_property
     def _log_share(self) -> NDArray[np.float32]:
@@ -70,13 +71,16 @@ class BoundInBatch(BoundSampler):
         return inside
 
     def _draw(self, request: SampleRequest) -> Draw:
-        backend, size = request.backend, len(request)
+        backend, size = request.backend, request.batch_size
         others = max(size - 1, 1)
         many = others if self.settings.candidates is None else min(self.settings.candidates, others)
-        rows = backend.cast(backend.row_numbers(size + many), np.int64)
-        after = (rows[:size, None] + 1 + rows[None, :many]) % max(size, 1)  # (B, C)
-        ids = backend.gather(backend.cast(request.positives, np.int64), after)
-        allowed = backend.gather(backend.cached_to_device(self._inside), ids) & (after != rows[:size, None])
+        numbers = backend.cast(backend.row_numbers(size + many), np.int64)
+        whole = request.whole
+        rows = numbers[:size] if whole is None else backend.cast(whole.rows, np.int64)
+        positives = request.positives if whole is None else whole.positives
+        after = (rows[:, None] + 1 + numbers[None, :many]) % max(size, 1)  # (B, C)
+        ids = backend.gather(backend.cast(positives, np.int64), after)
+        allowed = backend.gather(backend.cached_to_device(self._inside), ids) & (after != rows[:, None])
         ids = backend.xp.where(allowed, ids, -1)
         backend.kernels.drop_seen(backend.cached_to_device(self.seen), request.users, ids)
         weights, tries = backend.unit_weights(ids, each=1)

@@ -91,6 +91,7 @@ class BoundMixed(BoundSampler):
                 raise SettingError(f"{name} is {part.settings!r}, which keeps all its candidates; mix samplers of k.")
         self.needs_scores = any(part.needs_scores for part in self._parts)
         self.needs_refresh = any(part.needs_refresh for part in self._parts)
+        self.follows_batch = any(part.follows_batch for part in self._parts)
         self.graph_capturable = all(part.graph_capturable for part in self._parts)
 
     def reset(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vitalrank.config import TrainConfig
+from vitalrank.distributed.alone import Alone
 from vitalrank.engines.base import Engine, Totals
 from vitalrank.errors import TrainingError, VitalrankError
 from vitalrank.history import Record
@@ -43,6 +44,7 @@ class TrainingLoop:
     bar: ProgressBar
     interrupt: Interrupt
     build: Callable[[], Engine]  # makes a fresh engine at its initial values
+    group: Alone  # all ranks go the same way: where they could differ, they agree first
     between_epochs: bool = True  # False while the engine is ahead of `run`: within an epoch, or after a diverged one
 
     def run_epochs(self) -> None:
@@ -57,6 +59,9 @@ class TrainingLoop:
             finally:
                 if self.run.best is not None:
                     self.engine.load(self.run.best)
+        whole = self.engine.complete()
+        if whole is not None:
+            self.model.take_whole(whole)
 
     def _is_unsaved(self, folder: RunFolder) -> bool:
         """Whether the folder lacks an epoch, or the reason for the end."""
@@ -67,20 +72,25 @@ class TrainingLoop:
     def _until_stopped(self) -> str:
         """Train epoch by epoch; returns why the training ended."""
         while self.run.epoch < self.config.epochs:
-            if self.interrupt.wanted:  # before the first epoch, too
+            if self._is_interrupted():  # before the first epoch, too
                 return "interrupted"
             if self._patience_exhausted():
                 return "patience"
             record = self._epoch(self.run.epoch + 1)
             stop = [callback(record, self.model) for callback in self.callbacks]
-            if any(stop):
+            if self.group.anyone(any(stop)):
                 return "callback"
-            if self.interrupt.number is not None:
+            if self._is_interrupted():
                 return "interrupted"
             more = self.run.epoch < self.config.epochs  # else run_epochs() writes, with the reason for the end
             if more and self.folder is not None and self.folder.due(self.run.epoch):
                 self.folder.write(self.model, self.engine, self.run)
         return "finished"
+
+    def _is_interrupted(self) -> bool:
+        """Whether a signal came, to any of the ranks: then it is as if it came to all."""
+        self.interrupt.number = max(self.group.share(self.interrupt.number or 0)) or None
+        return self.interrupt.wanted
 
     def _patience_exhausted(self) -> bool:
         run, patience = self.run, self.config.effective_patience()
@@ -121,7 +131,7 @@ class TrainingLoop:
         from vitalrank.evaluation import value_of
 
         metric = self.config.metric
-        return {metric: value_of(self.model, self.valid, metric, self.config.threads)}
+        return {metric: value_of(self.model, self.valid, metric, self.config.threads, self.group)}
 
     def _keep_best(self, record: Record) -> None:
         value = record.get(self.config.metric)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_count, is_number
 from vitalrank._util.locks import only_writer
-from vitalrank.checkpoint import is_saved, read_folder, read_meta, write_folder
+from vitalrank._util.memory import absent
+from vitalrank.checkpoint import Saved, is_saved, read_folder, read_meta, write_folder
 from vitalrank.config import saved_setting
+from vitalrank.distributed.alone import Alone
 from vitalrank.engines.base import Engine
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
@@ -96,6 +98,7 @@ class RunFolder:
     identity: dict[str, Any]
     epochs: int | None
     seconds: float | None
+    group: Alone = field(default_factory=Alone)  # whose rank 0 reads and writes
     written: int = 0  # epoch of the state that the folder holds, 0 for none
     stopped: str | None = None  # why that run ended, as the folder says
     _time: float = field(default_factory=time.monotonic)
@@ -103,15 +106,16 @@ class RunFolder:
     def due(self, epoch: int) -> bool:
         """Whether it is time to write."""
         enough_epochs = self.epochs is not None and epoch - self.written >= self.epochs
-        return enough_epochs or (self.seconds is not None and time.monotonic() - self._time >= self.seconds)
+        is_time = self.seconds is not None and time.monotonic() - self._time >= self.seconds
+        return enough_epochs or self.group.anyone(is_time and self.group.is_first)
 
     def write(self, model: SavableModel, engine: Engine, run: RunState) -> None:
         """Write the model as it should be served, and the state to go on from."""
-        values = dict(engine.values())
+        values = dict(engine.whole_values())
         tensors = {**values, **model.log_tensors()}
         if run.best is not None and run.best_epoch != run.epoch:
             tensors |= {**engine.to_numpy(run.best), **{_CURRENT + name: array for name, array in values.items()}}
-        tensors |= {_STATE + name: array for name, array in engine.state().items()}
+        tensors |= {_STATE + name: array for name, array in engine.whole_state().items()}
         training: dict[str, Any] = {
             "epoch": run.epoch,
             "step": engine.step,
@@ -124,14 +128,15 @@ class RunFolder:
             training["before"] = None if run.previous_best.values is None else run.previous_best[:2]
             copy = engine.to_numpy(run.previous_best.values or {})
             tensors |= {_PREVIOUS + name: array for name, array in copy.items()}
-        write_folder(self.path, {**model.meta(), "training": training}, tensors, model.ids())
+        meta = {**model.meta(), "training": training}
+        self.group.first(lambda: write_folder(self.path, meta, tensors, model.ids()))
         self.written, self.stopped, self._time = run.epoch, run.history.stopped, time.monotonic()
 
     def resume(self, engine: Engine) -> RunState:
         """Restore the engine to the saved state; a run at epoch 0 if there is no folder yet."""
-        if not is_saved(self.path):
+        saved = read_by_first(self.group, self.path)
+        if saved is None:
             return RunState()
-        saved = read_folder(self.path)
         record = self._checked(saved.meta)
         arrays, values = saved.tensors, engine.values()
         try:
@@ -162,14 +167,18 @@ class RunFolder:
     @contextmanager
     def locked(self, resume: bool) -> Iterator[None]:
         """Lock the folder for this run; one that is taken fails now and not after the first hour."""
-        with only_writer(self.path):
-            if not resume and is_saved(self.path):
-                raise StorageError(
-                    f"{self.path}: holds a run already; resume it (resume=True, --resume) or choose another folder."
-                )
-            if is_saved(self.path):
-                self._checked(read_meta(self.path))  # before the model drops its current values
+        with ExitStack() as stack:
+            self.group.first(lambda: self._lock(stack, resume))
             yield
+
+    def _lock(self, stack: ExitStack, resume: bool) -> None:
+        stack.enter_context(only_writer(self.path))
+        if not resume and is_saved(self.path):
+            raise StorageError(
+                f"{self.path}: holds a run already; resume it (resume=True, --resume) or choose another folder."
+            )
+        if is_saved(self.path):
+            self._checked(read_meta(self.path))  # before the model drops its current values
 
     def _checked(self, meta: Mapping[str, Any]) -> RunRecord:
         if meta.get("training") is None:
@@ -193,7 +202,11 @@ class RunFolder:
 
 
 def run_folder(
-    path: str | os.PathLike[str], identity: dict[str, Any], epochs: int | None, seconds: float | None
+    path: str | os.PathLike[str],
+    identity: dict[str, Any],
+    epochs: int | None,
+    seconds: float | None,
+    group: Alone | None = None,
 ) -> RunFolder:
     """A checked ``RunFolder``."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
@@ -202,4 +215,23 @@ def run_folder(
         check_count("checkpoint_epochs", epochs)
     if seconds is not None and seconds != np.inf and not (is_number(seconds) and seconds >= 0):
         raise SettingError(f"checkpoint_seconds is {seconds!r}; it must be at least 0, or None.")
-    return RunFolder(Path(path).absolute(), identity, epochs, seconds)
+    return RunFolder(Path(path).absolute(), identity, epochs, seconds, group or Alone())
+
+
+def read_by_first(group: Alone, path: Path) -> Saved | None:
+    """A folder as rank 0 reads it; on other ranks its arrays are zeros of their shapes. None if there is none."""
+    held: list[Saved] = []
+
+    def read() -> dict[str, Any] | None:
+        if not is_saved(path):
+            return None
+        saved = read_folder(path)
+        held.append(saved)
+        shapes = {name: (array.shape, array.dtype.str) for name, array in saved.tensors.items()}
+        return {"meta": saved.meta, "shapes": shapes} if group.size > 1 else {}
+
+    told = group.first(read)
+    if told is None or held:
+        return held[0] if held else None
+    tensors = {name: absent(tuple(shape), kind) for name, (shape, kind) in told["shapes"].items()}
+    return Saved(told["meta"], tensors, None)

@@ -13,6 +13,8 @@ from typing import Any
 from vitalrank._util.devices import dedicated_stream, resolve
 from vitalrank._util.threads import limited
 from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
+from vitalrank.distributed.alone import Alone
+from vitalrank.distributed.joining import is_restarted, join_group, local_threads
 from vitalrank.engines.base import Engine
 from vitalrank.errors import SettingError
 from vitalrank.history import History
@@ -87,6 +89,9 @@ class Trainer:
     ) -> History:
         """Train ``model`` on ``train``; without a sampler with the model's own, with ``valid`` the best epoch is kept.
 
+        In a process that torchrun started, its group trains the model together; rank 0 alone writes the folder and
+        shows progress, and every rank gets the whole model.
+
         The model gives ``build(train, bound_sampler, config)``, which returns a
         :class:`vitalrank.engines.base.Engine` whose values the model serves from then on, and
         ``release_training_state()``. With ``start`` the engine begins at the values of an earlier model.
@@ -98,8 +103,10 @@ class Trainer:
         self._check_metric(train, valid)
         if start is not None:
             start.check_log(train)
-        folder = self._folder(model, train, sampler, valid, start)
-        locked = nullcontext() if folder is None else folder.locked(self._resume)
+        group = join_group()
+        folder = self._folder(model, train, sampler, valid, start, group)
+        locked = nullcontext() if folder is None else folder.locked(self._resume or is_restarted())
+        threads = self.config.threads or local_threads()
 
         def build() -> Engine:
             engine: Engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
@@ -107,7 +114,14 @@ class Trainer:
                 start.apply(model, engine, train)
             return engine
 
-        with interruptible() as interrupt, locked, limited(self.config.threads), dedicated_stream(self.config.device):
+        with (
+            interruptible() as interrupt,
+            group.guarded(),
+            locked,
+            limited(threads),
+            dedicated_stream(self.config.device),
+        ):
+            self._check_same_run(group, model, train, sampler)
             engine = build()
             try:
                 if folder is not None:
@@ -118,10 +132,10 @@ class Trainer:
                 run.history.sampler, run.history.settings = repr(sampler), self.config.run_identity()
                 run.history.start = None if start is None else start.origin
                 model.history = run.history
-                with ProgressBar(self.config.epochs, len(train), self.progress) as bar:
+                with ProgressBar(self.config.epochs, len(train), self.progress if group.is_first else False) as bar:
                     # No local name may keep the loop: the engine has to be freed below.
                     TrainingLoop(
-                        self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt, build
+                        self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt, build, group
                     ).run_epochs()
             finally:
                 del engine  # frees the optimizer's state before the model copies its values
@@ -148,8 +162,28 @@ class Trainer:
         if len(valid) == 0:
             raise SettingError("the validation log is empty; hold out a larger share, or leave valid out.")
 
+    def _check_same_run(self, group: Alone, model: Any, train: Interactions, sampler: Any) -> None:
+        """Stop ranks that were not given the same log, model, sampler and settings."""
+        if group.size == 1:
+            return
+        group.meet()  # some may have read the log later than others
+        own = [train.fingerprint, repr(model), _ADDRESS.sub("", repr(sampler)), repr(self.config.run_identity())]
+        for rank, found in enumerate(group.share(own)):
+            for name, mine, theirs in zip(("log", "model", "sampler", "settings"), own, found, strict=True):
+                if mine != theirs:
+                    raise SettingError(
+                        f"rank {rank} was given another {name} than rank {group.rank}; start all ranks by one command "
+                        "on the same files."
+                    )
+
     def _folder(
-        self, model: Any, train: Interactions, sampler: Any, valid: Interactions | None, start: WarmStart | None
+        self,
+        model: Any,
+        train: Interactions,
+        sampler: Any,
+        valid: Interactions | None,
+        start: WarmStart | None,
+        group: Alone,
     ) -> RunFolder | None:
         if self._checkpoint is None:
             return None
@@ -161,7 +195,7 @@ class Trainer:
             "sampler": _ADDRESS.sub("", repr(sampler)),
             **self.config.run_identity(),
         }
-        return run_folder(self._checkpoint, identity, *self._every)
+        return run_folder(self._checkpoint, identity, *self._every, group)
 
 
 def _checked_callbacks(callbacks: Any) -> tuple[Callback, ...]:

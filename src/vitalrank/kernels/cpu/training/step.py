@@ -2,6 +2,9 @@
 
 Gradients are taken at the values before the step and summed per row in a fixed order, so the result does not depend on
 the number of threads. Users are updated first; their old values stay in ``queries`` for the gradients of the items.
+
+A rank of a group runs the users' half of a step on its own positives, then the items' half on those of all. It is one
+compiled function with that of a process alone, since the order of sums may change as a loop is compiled.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from vitalrank.losses import VANISHED
 _ROWS = 64  # of a block that stays in the cache
 _COST = 4  # of a positive, in units of 0.1 us
 _AHEAD = 4  # rows prefetched before they are read
+USERS, ITEMS, BOTH = 1, 2, 3  # the halves of a step, as bits
 
 
 class Tables(NamedTuple):
@@ -78,10 +82,12 @@ def train_step(
     buffers: StepBuffers,
     users: Coalesced,
     items: Coalesced,
+    halves: int = BOTH,
 ) -> tuple[float, int, int]:  # fmt: skip
     """Update the tables by one batch; returns the summed loss, and how many positives vanished and were skipped.
 
-    ``mix`` (B, k), or empty, is the share of the positive in each negative.
+    ``mix`` (B, k), or empty, is the share of the positive in each negative. ``halves`` may leave out one half of the
+    step; that of the items also counts, and of the batch it reads positives and queries alone.
     """
     width, shards = batch.queries.shape[1], threads_for(_COST * len(ids))
     found = np.zeros(2, np.int64)  # distinct rows, of users and of items
@@ -90,8 +96,8 @@ def train_step(
     def worker(shard: int, arrivals: Any) -> None:
         gradient = np.empty(width, np.float32)
         _train_shard(
-            shard, shards, arrivals, found, sums, gradient, config, rate, ids, weights, mix, batch, tables, buffers,
-            users, items,
+            shard, shards, arrivals, halves, found, sums, gradient, config, rate, ids, weights, mix, batch, tables,
+            buffers, users, items,
         )  # fmt: skip
 
     with_barrier(shards, worker)
@@ -102,13 +108,13 @@ def train_step(
 # Callees are inlined: compiling each of them alone, and then again inside, took a second more.
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy", **LEAN)
 def _train_shard(
-    shard: Any, shards: Any, arrivals: Any, found: Any, sums: Any, gradient: Any, config: Any, rate: Any, ids: Any,
-    weights: Any, mix: Any, batch: Any, tables: Any, buffers: Any, users: Any, items: Any,
+    shard: Any, shards: Any, arrivals: Any, halves: Any, found: Any, sums: Any, gradient: Any, config: Any, rate: Any,
+    ids: Any, weights: Any, mix: Any, batch: Any, tables: Any, buffers: Any, users: Any, items: Any,
 ) -> None:  # fmt: skip
-    """One thread's shard of a step; the barriers are in compiled code, where they cost next to nothing."""
-    if shard == 0:  # the first thread to start, and this takes longer
+    """One thread's shard of a step; the barriers are in compiled code. A half that is left out finds no rows."""
+    if shard == 0 and halves & ITEMS:  # the first thread to start, and this takes longer
         found[1] = group_items(batch, ids, items)
-    if shard == shards - 1:
+    if shard == shards - 1 and halves & USERS:
         found[0] = group_users(batch, ids, users)
     barrier(arrivals, shards)
     begin, end = shard_bounds(users.starts, found[0], shard, shards)
@@ -123,7 +129,7 @@ def _train_shard(
         )  # fmt: skip
         _update_users(first, last, end, gradient, config, rate, ids, batch, tables, buffers, users)
     barrier(arrivals, shards)
-    if shard == 0:
+    if shard == 0 and halves & ITEMS:
         _add_totals(ids, buffers, sums)
     begin, end = shard_bounds(items.starts, found[1], shard, shards)
     _update_items(begin, end, gradient, config, rate, batch, tables, buffers, items)

@@ -1,0 +1,220 @@
+"""A group of ranks: processes that torchrun started, and the messages between them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+
+from vitalrank._util.display import first_line
+from vitalrank.distributed.alone import Alone
+from vitalrank.distributed.monitor import Monitor, StoreGoneError
+from vitalrank.errors import GroupError, VitalrankError
+
+Array = NDArray[Any]
+Value = TypeVar("Value")
+_CHUNK = 1 << 26  # bytes of one message about many rows, so that each is soon through
+
+
+class Group(Alone):
+    """The ranks of a run; all of them call the same methods in the same order.
+
+    Parameters
+    ----------
+    store
+        Where the ranks meet.
+    rank, size
+        This one, and how many there are.
+    process_group
+        Of ``torch.distributed``; None for the default one.
+    patience
+        Seconds without a sign of life after which a rank counts as gone.
+    """
+
+    def __init__(self, store: Any, rank: int, size: int, process_group: Any, patience: float) -> None:
+        self.rank = rank
+        self.size = size
+        self.patience = patience
+        self.is_broken = False
+        self._process_group = process_group
+        self._agreed: BaseException | None = None  # an error of this rank that all others have been told of
+        self._monitor = Monitor(store, rank, size)
+        self.hosts: list[str] = [str(host) for host in self.share(socket.gethostname())]
+
+    # ------------------------------------------------------------------------------------------------ messages
+
+    def exchange(self, memory: Any, starts: Sequence[int], sizes: Sequence[int]) -> None:
+        """Every rank's piece of ``memory`` (flat, an array or a tensor) to all ranks, each as long as ``sizes`` says.
+
+        Rank r's piece is at ``starts[r]``; this rank's own is there already.
+        """
+        flat = memory if isinstance(memory, torch.Tensor) else torch.from_numpy(memory)
+        own = flat[starts[self.rank] : starts[self.rank] + sizes[self.rank]]
+        peers = [(self.rank + step) % self.size for step in range(1, self.size)]
+        with self._talking():
+            waits = [self._receive(flat[starts[r] : starts[r] + sizes[r]], r) for r in peers if sizes[r]]
+            waits += [self._send(own, r) for r in reversed(peers) if sizes[self.rank]]
+            for wait in waits:
+                wait.wait()
+
+    def share(self, value: Any) -> list[Any]:
+        text = np.frombuffer(json.dumps(value).encode(), np.uint8)
+        sizes = np.zeros(self.size, np.int64)
+        sizes[self.rank] = len(text)
+        self.exchange(sizes, range(self.size), [1] * self.size)
+        starts = np.cumsum(sizes) - sizes
+        memory = np.zeros(int(sizes.sum()), np.uint8)
+        memory[starts[self.rank] : starts[self.rank] + len(text)] = text
+        self.exchange(memory, starts.tolist(), sizes.tolist())
+        pieces = zip(starts.tolist(), sizes.tolist(), strict=True)
+        return [json.loads(bytes(memory[start : start + size])) for start, size in pieces]
+
+    def first(self, work: Callable[[], Value]) -> Value:
+        result, error = None, None
+        if self.is_first:
+            try:
+                result = work()
+            except VitalrankError as failed:
+                error = failed
+        self.meet()  # the work may take long
+        said = self.share(None if error is None else str(error))[0]
+        if error is not None:
+            self._agreed = error
+            raise error
+        if said is not None:
+            raise GroupError(f"rank 0 stopped: {said}", told=True)
+        return self.share(result)[0]  # type: ignore[no-any-return]
+
+    def joined(self, array: Array) -> Array:
+        each = math.prod(array.shape[1:]) * array.itemsize
+        counts = [int(count) for count in self.share(len(array))]
+        sizes = [count * each for count in counts]
+        starts = (np.cumsum(sizes) - sizes).tolist()
+        memory = np.empty(sum(sizes), np.uint8)
+        own = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        memory[starts[self.rank] : starts[self.rank] + len(own)] = own
+        self.exchange(memory, starts, sizes)
+        return memory.view(array.dtype).reshape(sum(counts), *array.shape[1:])
+
+    def collect_rows(self, own: Array, bounds: Sequence[int], whole: Array | None) -> None:
+        """Rows of a table from the ranks that have them to where ``whole`` is given (on rank 0), or to all."""
+        to_all = self.everyone(whole is not None)
+        if whole is not None:
+            whole[bounds[self.rank] : bounds[self.rank + 1]] = own
+        for root in range(self.size if to_all else 1):
+            for source in range(self.size):
+                if source == root:
+                    continue
+                target = None if whole is None else whole[bounds[source] : bounds[source + 1]]
+                count = bounds[source + 1] - bounds[source]
+                self._pass_rows(own, target, count, source, root)
+
+    def spread_rows(self, whole: Array | None, bounds: Sequence[int], own: Array) -> None:
+        """Rows of rank 0's table to the ranks that own them."""
+        if whole is not None and self.is_first:
+            own[...] = whole[bounds[0] : bounds[1]]
+        for target in range(1, self.size):
+            rows = None if whole is None else whole[bounds[target] : bounds[target + 1]]
+            self._pass_rows(rows, own, bounds[target + 1] - bounds[target], 0, target)
+
+    def broadcast(self, array: Array) -> None:
+        """Rank 0's values of a table to all, in place."""
+        for target in range(1, self.size):
+            self._pass_rows(array, array, len(array), 0, target)
+
+    def _pass_rows(self, rows: Array | None, target: Array | None, count: int, source: int, root: int) -> None:
+        """So many rows from one rank to another, in pieces."""
+        given = rows if self.rank == source else target
+        if self.rank not in (source, root) or given is None or count == 0:
+            return
+        step = max(1, _CHUNK // max(given[:1].nbytes, 1))
+        for start in range(0, count, step):
+            piece = given[start : min(start + step, count)]
+            with self._talking():
+                if self.rank == source:
+                    self._send(torch.from_numpy(np.ascontiguousarray(piece)), root).wait()
+                else:
+                    received = np.empty(piece.shape, piece.dtype)
+                    self._receive(torch.from_numpy(received), source).wait()
+                    piece[...] = received
+
+    def _send(self, tensor: torch.Tensor, rank: int) -> Any:
+        return dist.isend(tensor, group=self._process_group, group_dst=rank)
+
+    def _receive(self, tensor: torch.Tensor, rank: int) -> Any:
+        return dist.irecv(tensor, group=self._process_group, group_src=rank)
+
+    # ------------------------------------------------------------------------------------------------ failures
+
+    def meet(self) -> None:
+        try:
+            gone = self._monitor.meet(self.patience)
+        except StoreGoneError as error:
+            self._lost(error)
+        if gone:
+            self._lost(None)
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:  # of torch.distributed: a peer closed its connection, or the time is over
+            self._lost(error)
+
+    def _lost(self, error: Exception | None) -> NoReturn:
+        """Say who failed or is gone."""
+        self.is_broken = True
+        try:
+            note = self._monitor.hear(seconds=2.0)
+            if note is not None:
+                raise GroupError(f"rank {note.rank} stopped: {note.message}", told=True) from None
+            gone = self._monitor.silent(seconds=6.0)
+        except StoreGoneError:
+            gone = [0]
+        if not gone:
+            detail = "" if error is None else f" ({first_line(error)})"
+            raise GroupError(
+                f"the connection between the ranks broke{detail} although all are alive; see that the interface of "
+                "GLOO_SOCKET_IFNAME reaches all machines, then resume the run."
+            ) from error
+        names = ", ".join(f"{rank} on {self.hosts[rank]}" for rank in gone)
+        raise GroupError(
+            f"rank {names} is gone without a word: killed, out of memory, or its machine is; resume the run.", gone=True
+        ) from error
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except GroupError:
+            self.close()
+            raise
+        except BaseException as error:
+            if error is not self._agreed:  # else the others know
+                self._monitor.note(first_line(error) or type(error).__name__)
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Leave the group; the others find the connection closed."""
+        self.is_broken = True
+        self._monitor.close()
+        with suppress(RuntimeError, ValueError, AssertionError):
+            dist.destroy_process_group(self._process_group)
+
+
+def patience_of() -> float:
+    """Seconds without a sign of life after which a rank counts as gone: VITALRANK_GROUP_SECONDS, 30 by default."""
+    try:
+        return max(float(os.environ.get("VITALRANK_GROUP_SECONDS", "30")), 1.0)
+    except ValueError:
+        return 30.0

@@ -1,0 +1,132 @@
+"""Who is alive: each rank counts a heartbeat in the group's store, and leaves a note there before it fails."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+BEAT_SECONDS = 0.5
+_NOTE, _HEARD = "note", "heard"
+_POLLS = (0.001, 0.1)  # seconds between two looks at the store, from the first to the slowest
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a rank says before it stops."""
+
+    rank: int
+    message: str
+
+
+class StoreGoneError(Exception):
+    """The store does not answer, so the rank that hosts it is gone."""
+
+
+class Monitor:
+    """Heartbeats, meetings and the note of who failed, over a store with ``set``, ``get``, ``add`` and ``check``."""
+
+    def __init__(self, store: Any, rank: int, size: int) -> None:
+        self._store = store
+        self._rank = rank
+        self._size = size
+        self._meetings = 0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="vitalrank-heartbeat", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the heartbeat."""
+        self._stopped.set()
+        self._thread.join(2 * BEAT_SECONDS)
+
+    def _beat(self) -> None:
+        while not self._stopped.is_set():
+            with suppress(RuntimeError):  # the rank that hosts the store has ended
+                self._store.add(f"beat/{self._rank}", 1)
+            self._stopped.wait(BEAT_SECONDS)
+
+    def _asked(self, question: Callable[[], Any]) -> Any:
+        try:
+            return question()
+        except RuntimeError as error:
+            raise StoreGoneError(str(error)) from error
+
+    def note(self, message: str) -> None:
+        """Leave a note, if nobody else has, and wait until the others have read it, or could have."""
+        text = json.dumps({"rank": self._rank, "message": message})
+        with suppress(StoreGoneError):
+            if self._asked(lambda: self._store.add(f"{_NOTE}/count", 1)) == 1:
+                self._asked(lambda: self._store.set(_NOTE, text))
+                self._until(lambda: self._store.add(_HEARD, 0) >= self._size - 1, seconds=3.0)
+
+    def noted(self) -> Note | None:
+        """The note, if a rank left one."""
+        if not self._asked(lambda: self._store.check([_NOTE])):
+            return None
+        said = json.loads(self._asked(lambda: self._store.get(_NOTE)))
+        return Note(int(said["rank"]), str(said["message"]))
+
+    def hear(self, seconds: float) -> Note | None:
+        """The note, waited for, and that it was read."""
+        found: list[Note | None] = [None]
+
+        def look() -> bool:
+            found[0] = self.noted()
+            return found[0] is not None
+
+        self._until(look, seconds)
+        if found[0] is not None:
+            self._asked(lambda: self._store.add(_HEARD, 1))
+        return found[0]
+
+    def silent(self, seconds: float) -> list[int]:
+        """The ranks whose heart does not beat within so many seconds."""
+        others = [rank for rank in range(self._size) if rank != self._rank]
+        before = {rank: self._beats(rank) for rank in others}
+        left = set(others)
+
+        def look() -> bool:
+            for rank in list(left):
+                if self._beats(rank) != before[rank]:
+                    left.discard(rank)
+            return not left
+
+        self._until(look, seconds)
+        return sorted(left)
+
+    def _beats(self, rank: int) -> int:
+        return int(self._asked(lambda: self._store.add(f"beat/{rank}", 0)))
+
+    def meet(self, patience: float) -> Collection[int]:
+        """Wait until all ranks are here; returns those that are gone, if the wait is in vain."""
+        self._meetings += 1
+        key = f"meet/{self._meetings}"
+        self._asked(lambda: self._store.add(key, 1))
+        last: dict[int, tuple[int, float]] = {}
+        while True:
+            if self._until(lambda: self._store.add(key, 0) >= self._size, seconds=1.0):
+                return ()
+            if self.noted() is not None:
+                return (-1,)
+            now = time.monotonic()
+            for rank in range(self._size):
+                beats = self._beats(rank)
+                if rank not in last or last[rank][0] != beats:
+                    last[rank] = beats, now
+            gone = [rank for rank, (_, seen) in last.items() if now - seen > patience]
+            if gone:
+                return gone
+
+    def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
+        end, pause = time.monotonic() + seconds, _POLLS[0]
+        while not self._asked(is_so):
+            if time.monotonic() > end:
+                return False
+            time.sleep(pause)
+            pause = min(pause * 1.5, _POLLS[1])
+        return True

@@ -1,0 +1,225 @@
+"""Matrix factorization over the ranks of a group, with the bits of one process.
+
+Users and their rows are spread over the ranks; every rank has all items. In each step a rank samples and computes for
+its own positives of the batch; then all ranks get what each positive contributes to the items (query, score gradients,
+ids, loss) and make the same update of the items in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from inspect import Parameter, signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank._util.devices import enough_memory
+from vitalrank.config import TrainConfig
+from vitalrank.distributed.group import Group
+from vitalrank.distributed.ranges import rank_bounds
+from vitalrank.engines.base import HostEngine, Totals
+from vitalrank.engines.correcting import corrected
+from vitalrank.engines.mf import MFEngine, new_shard
+from vitalrank.engines.mf_cpu import ADVICE, UNMIXED
+from vitalrank.engines.rank_buffers import Contribution, RankBuffers
+from vitalrank.engines.spreading import RowShards, add_counts
+from vitalrank.errors import SettingError
+from vitalrank.interactions import Interactions
+from vitalrank.kernels.cpu.training.permutation import Permutation, epoch_permutation
+from vitalrank.kernels.cpu.training.sharded import all_positives, lay_out, load_own
+from vitalrank.kernels.cpu.training.step import ITEMS, USERS, train_step
+from vitalrank.samplers.backends import ArrayBackend
+from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.draws import SampleRequest, WholeBatch
+
+Array = NDArray[Any]
+
+
+class RankedEngine(MFEngine, HostEngine):
+    """One rank's part of a training in compiled steps; tables, moments and history are those of ``CpuEngine``.
+
+    The users' tables have the size of the whole, but memory only for the rows of this rank.
+    """
+
+    def __init__(
+        self,
+        train: Interactions,
+        sampler: Any,
+        config: TrainConfig,
+        dim: int,
+        bias: bool,
+        group: Group,
+        normalize: bool = False,
+    ) -> None:
+        super().__init__(train, sampler, config, dim, bias, normalize)
+        self._group = group
+        self._backend = ArrayBackend()
+        self._rows_of_log, users = rank_bounds(train.indptr, group.size)
+        self._own = slice(users[group.rank], users[group.rank + 1])
+        self._users = RowShards(group, users)
+        with enough_memory("cpu", 0, ADVICE):
+            slots = self._step_config.optimizer.slots
+            self._tables = new_shard(train, dim, bias, slots, config.seed, self._own, normalize)
+            self._buffers = RankBuffers(train, self._batch, dim + bias, self._sampler.needs_scores, group)
+        self._check_sampler()
+        self._compiled = 0  # steps that may still have to compile something
+
+    def _check_sampler(self) -> None:
+        """A rank calls the sampler for a part of a batch, so a caller's own must know the numbers of its rows."""
+        if isinstance(self._sampler, BoundSampler):
+            return
+        known = signature(self._sampler.sampler).parameters.values()
+        if not any(one.name == "rows" or one.kind is Parameter.VAR_KEYWORD for one in known):
+            raise SettingError(
+                f"{type(self._sampler.sampler).__name__} takes no rows=; with several ranks a sampler is called for a "
+                "part of each batch and needs the numbers of its rows to draw the same."
+            )
+
+    @property
+    def users(self) -> Array:
+        """The users' vectors, live; those of other ranks are 0."""  # (U, d)
+        return self._tables.users[:, 0]
+
+    @property
+    def items(self) -> Array:
+        """The items' vectors, live."""  # (I, d)
+        return self._tables.items
+
+    def values(self) -> dict[str, Array]:
+        return self._live()
+
+    def state(self) -> dict[str, Array]:
+        return self._live_state()
+
+    def _live_state(self) -> dict[str, Array]:
+        return {"users": self._tables.users[:, 1:], "items": self._tables.item_state}
+
+    def _assign(self, into: Array, array: Any) -> None:
+        raise NotImplementedError  # _restore is this class's own
+
+    # ------------------------------------------------------------------------------------- whole and own values
+
+    def whole_values(self) -> dict[str, Array]:
+        return {"users": self._users.collect(self.users), "items": self.items}
+
+    def whole_state(self) -> dict[str, Array]:
+        return {"users": self._users.collect(self._live_state()["users"]), "items": self._tables.item_state}
+
+    def copy(self) -> Mapping[str, Any]:
+        return OwnValues(users=self.users[self._own].copy(), items=self.items.copy())
+
+    def to_numpy(self, copy: Mapping[str, Any]) -> Mapping[str, Array]:
+        if not isinstance(copy, OwnValues):
+            return copy
+        return {"users": self._users.collect(copy["users"], self.users.shape), "items": copy["items"]}
+
+    def complete(self) -> dict[str, Array]:
+        return {"users": self._users.collect(self.users, to_all=True), "items": self.items}
+
+    def _restore(self, tables: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        """Set the tables to this rank's own values, or to the whole ones that rank 0 has."""
+        if isinstance(arrays, OwnValues):
+            tables["users"][self._own], tables["items"][...] = arrays["users"], arrays["items"]
+            return
+        for name, table in tables.items():
+            if arrays[name].shape != table.shape:  # else a single row would be broadcast over all
+                raise ValueError(f"{name} is {tuple(arrays[name].shape)}, not {tuple(table.shape)}")
+        self._group.meet()  # rank 0 may have read them from a slow disk
+        self._users.spread(arrays["users"], tables["users"][self._own])
+        if self._group.is_first:
+            tables["items"][...] = arrays["items"]
+        self._group.broadcast(tables["items"])
+
+    def is_finite(self) -> bool:
+        own = bool(np.isfinite(self._tables.users[self._own, 0]).all()) and bool(np.isfinite(self.items).all())
+        return self._group.everyone(own)
+
+    # ------------------------------------------------------------------------------------------------- training
+
+    def run_epoch(self, epoch: int, rate: Callable[[float], float], on_progress: Callable[[Totals], None]) -> Totals:
+        self._sampler.reset()
+        permutation = epoch_permutation(len(self._train), self._config.seed, epoch)
+        totals, counts = Totals(), self._sampler.counts
+        before = None if counts is None else counts.sums()
+        starts = range(0, len(self._train), self._batch)
+        self._group.meet()
+        for start, step_size in zip(starts, self._step_sizes(rate), strict=True):
+            with enough_memory("cpu", 0, ADVICE):
+                self._train_batch(permutation, start, step_size, totals)
+            on_progress(totals)
+            if not math.isfinite(totals.loss):
+                break
+        if counts is not None and before is not None:
+            add_counts(self._group, counts, before)
+        self._users.check_same(self.items, "item vectors")
+        return totals
+
+    def _train_batch(self, permutation: Permutation, start: int, step_size: float, totals: Totals) -> None:
+        buffers, group = self._buffers, self._group
+        buffers.begin(min(self._batch, len(self._train) - start))
+        own = load_own(
+            permutation, start, self._rows_of_log, group.rank, self._train, self._tables.users, buffers.own,
+            buffers.positions, buffers.owners,
+        )  # fmt: skip
+        draw = corrected(self._draw(permutation, start, own), self._config, np)
+        self.step += 1
+        ids, weights = np.ascontiguousarray(draw.ids, np.int64), np.ascontiguousarray(draw.weights, np.float32)
+        mix = UNMIXED if draw.mix is None else np.ascontiguousarray(draw.mix, np.float32)
+        config = self._config_for(ids.shape[1])
+        message = buffers.message(own, ids)
+        batch, step = message.batch, message.buffers
+        train_step(config, step_size, ids, weights, mix, batch, self._tables, step, *message.coalesced, halves=USERS)
+        message.write(Contribution.of(draw, ids, weights, batch.weights, step.vanished))
+        self._meet_if_compiling()
+        group.exchange(buffers.memory, message.starts.tolist(), message.sizes.tolist())
+        whole = buffers.whole(ids.shape[1])
+        lay_out(
+            buffers.owners, message.starts, buffers.words, buffers.codes, whole.batch, whole.ids,
+            whole.buffers.score_grads, whole.buffers.losses,
+        )  # fmt: skip
+        loss, _, skipped = train_step(
+            config, step_size, whole.ids, weights, mix, whole.batch, self._tables, whole.buffers, *message.coalesced,
+            halves=ITEMS,
+        )  # fmt: skip
+        self._meet_if_compiling()
+        found = message.contributions()
+        totals.positives += len(whole.ids)
+        totals.skipped += skipped
+        totals.loss += loss
+        totals.vanished += found.vanished
+        totals.tries += found.tries
+        totals.start_loss += self._loss.at_start(
+            self._config.margin, found.weight, found.trained * config.positive_weight
+        )
+        if found.violated is not None:
+            totals.violated = (totals.violated or 0) + found.violated
+
+    def _meet_if_compiling(self) -> None:
+        """Wait for ranks that still compile: that takes longer than a message may."""
+        if self._compiled < 2:
+            self._compiled += 1
+            self._group.meet()
+
+    def _draw(self, permutation: Permutation, start: int, own: int) -> Any:
+        """Draw negatives for this rank's positives, as they are drawn in the whole batch."""
+        k, buffers = self._config.negatives, self._buffers
+        rows = buffers.positions[:own]
+        users, positives, queries = (part[:own] for part in buffers.own[:3])
+        if not isinstance(self._sampler, BoundSampler):
+            return self._sampler(queries, self.items, users, positives, step=self.step, k=k, rows=rows)
+        everybody = None
+        if self._sampler.follows_batch:
+            everybody = buffers.all_positives()
+            all_positives(permutation, start, self._train.items, everybody)
+        request = SampleRequest(
+            self._backend, users, positives, self._backend.counter(self._sampler.seed, self.step, rows), self.step, k,
+            queries, self.items, with_log_q=self._config.correct != "none",
+            whole=WholeBatch(buffers.size, rows, everybody),
+        )  # fmt: skip
+        return self._sampler.draw(request)
+
+
+class OwnValues(dict[str, Array]):
+    """A copy of the values of one rank: its own users, all items."""

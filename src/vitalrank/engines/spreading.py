@@ -1,0 +1,67 @@
+"""How rows are spread over the ranks of a group, and brought together again."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitalrank._util.memory import absent
+from vitalrank.distributed.group import Group
+from vitalrank.errors import TrainingError
+
+Array = NDArray[Any]
+
+
+class RowShards:
+    """A table of which every rank has the rows of its users."""
+
+    def __init__(self, group: Group, bounds: Sequence[int]) -> None:
+        self._group = group
+        self._bounds = bounds
+        self._own = slice(bounds[group.rank], bounds[group.rank + 1])
+
+    def collect(self, table: Array, shape: tuple[int, ...] | None = None, to_all: bool = False) -> Array:
+        """The whole table on rank 0, or on all; elsewhere zeros that take no memory.
+
+        ``table`` has this rank's rows at their places; with ``shape``, that of the whole, it has these rows alone.
+        """
+        own = table[self._own] if shape is None else table
+        shape = table.shape if shape is None else shape
+        if to_all or self._group.is_first:
+            whole = np.empty(shape, table.dtype)
+            self._group.collect_rows(np.ascontiguousarray(own), self._bounds, whole)
+            return whole
+        self._group.collect_rows(np.ascontiguousarray(own), self._bounds, None)
+        return absent(shape, table.dtype)
+
+    def spread(self, whole: Array, own: Array) -> None:
+        """Rank 0's rows to the ranks that own them."""
+        self._group.spread_rows(whole if self._group.is_first else None, self._bounds, own)
+
+    def check_same(self, table: Array, what: str) -> None:
+        """Stop when a table that all ranks should have alike differs between them."""
+        found = self._group.share(zlib.crc32(np.ascontiguousarray(table).data))
+        for rank, digest in enumerate(found):
+            if digest != found[0]:
+                raise TrainingError(
+                    f"the {what} of rank {rank} are not those of rank 0: their processors or libraries compute "
+                    "differently; use machines of one kind, then resume the run."
+                )
+
+
+def add_counts(group: Group, counts: Any, before: Mapping[str, Any]) -> None:
+    """Add up what the ranks' samplers have counted since ``before``, so that all have the whole."""
+    sums = counts.sums()
+    arrays = {name: np.asarray(value - before[name], np.int64) for name, value in sums.items()}
+    flat = np.concatenate([array.reshape(-1) for array in arrays.values()])
+    memory = np.zeros((group.size, len(flat)), np.int64)
+    memory[group.rank] = flat
+    group.exchange(memory.reshape(-1), [rank * len(flat) for rank in range(group.size)], [len(flat)] * group.size)
+    total = memory.sum(0)
+    for name, array in arrays.items():
+        piece, total = total[: array.size], total[array.size :]
+        counts.set_sum(name, before[name] + (piece.reshape(array.shape) if array.ndim else int(piece[0])))
