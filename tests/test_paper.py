@@ -26,7 +26,7 @@ TINY = StudySettings(
 LOG = "little"
 NAMES = (
     "itemknn", "ease", "als", "uni", "pop", "cml", "sa", "irgan", "dns", "lfm-w", "vins", "dns-top", "ahns", "softmax",
-    "in-batch", "vins-log2", "lfm-w-harmonic",
+    "ssm", "in-batch", "bsl", "vins-log2", "lfm-w-harmonic",
 )  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def test_the_imbalance_of_vins_lies_inside_uniforms_range(data):
         ours, uniform = data[figure]["vins"], data[figure]["uni"]
         assert ours["max"][-1] <= uniform["max"][-1]
         assert ours["min"][-1] >= uniform["min"][-1]
-    assert not {"sa", "pris", "irgan", "softmax", "in-batch", "als", "ease"} & data["figure5"].keys()
+    assert not {"sa", "pris", "irgan", "softmax", "ssm", "in-batch", "bsl", "als", "ease"} & data["figure5"].keys()
 
 
 def test_uniform_is_the_unit_of_time(data):

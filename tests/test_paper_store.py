@@ -50,7 +50,7 @@ def test_a_run_that_diverged_has_no_outcome_and_is_finished(tmp_path, source):
 )
 def test_a_run_that_was_cut_is_run_again_when_it_may_take_longer(tmp_path, source, then, now, is_finished):
     job = lab_in(tmp_path, source).trials(source, UNI)[0]
-    known = {} if then is None else {"limit": then}  # older ones do not callback
+    known = {} if then is None else {"limit": then}  # older ones do not know it
     lab_in(tmp_path, source).store.write(job, {"value": 0.1, "cut": True, **known})
     assert (job in lab_in(tmp_path, source, run_seconds=now).store) is is_finished
 

@@ -45,7 +45,8 @@ _DEEP = ("fpmc", "marank", "irgan")
 MARGIN = Range(0.25, 2.0, log=True)
 WEIGHT = Choice(("log2", "harmonic", "none"))
 BUFFER = Range(32, 1024, log=True)
-TEMPERATURE = Range(0.05, 1.0, log=True)
+# Cosine scores: vectors of length 1 have no L2.
+COSINE: Space = {"lr": STEPS["lr"], "temperature": Range(0.05, 0.5, log=True)}
 
 
 def _own(sampler: str, **changes: Dimension) -> Space:
@@ -170,9 +171,18 @@ _ALL = (
         training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
     ),
     StudyMethod(
-        "in-batch", "in-batch softmax, logQ", InBatch(),
-        {**MANY, "candidates": Choice((64, 128, 256)), "temperature": TEMPERATURE},
-        training={"loss": "softmax", "correct": "logq"}, beyond=True, rank=2, cost=10,
+        "ssm", "softmax, cosine and temperature", Uniform(), {**COSINE, "negatives": Choice((64, 256, 1024))},
+        model_settings={"normalize": True}, training={"loss": "softmax"}, beyond=True, rank=2, cost=10,
+    ),
+    StudyMethod(
+        "in-batch", "in-batch softmax, cosine, logQ", InBatch(), {**COSINE, "candidates": Choice((64, 256, 1024))},
+        model_settings={"normalize": True}, training={"loss": "softmax", "correct": "logq"}, beyond=True, rank=2,
+        cost=10,
+    ),
+    StudyMethod(
+        "bsl", "BSL, cosine", Uniform(),
+        {**COSINE, "bilateral": Range(0.5, 2.0, log=True), "negatives": Choice((64, 256, 1024))},
+        model_settings={"normalize": True}, training={"loss": "bsl"}, beyond=True, rank=2, cost=10,
     ),
     StudyMethod(
         "vins-exact", "VINS, exact draws", VINS(shots=None), {**_VINS, "weight": WEIGHT}, beyond=True,

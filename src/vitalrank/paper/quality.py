@@ -25,7 +25,7 @@ FORMS = ("vins-log2", "vins-exact")  # VINS with another law, or with the paper'
 RIVALS = ("lfm-w", "lfm-w-harmonic", "dns")
 SEARCHERS = ("lfm-w", "vins")  # samplers that search for a violator
 PICTURED = ("uni", "vins")
-_NOT_TRACKED = ("sa", "pris", "irgan", "softmax", "softmax-pop", "in-batch")  # many negatives a positive
+_NOT_TRACKED = ("sa", "pris", "irgan", "softmax", "softmax-pop", "ssm", "in-batch", "bsl")  # many negatives a positive
 TRACKED = tuple(name for name, one in METHODS.items() if one.sampler is not None and name not in _NOT_TRACKED)
 _POINTS = 60  # of a curve
 
@@ -183,7 +183,7 @@ def epochs_shown(study: Study) -> Data:
 
 
 def pictures(study: Study, source: Source) -> Data:
-    """Figure 3: item vectors in the plane, and how much they callback of popularity."""
+    """Figure 3: item vectors in the plane, and how much they tell of popularity."""
     found: Data = {}
     for name in study.among(PICTURED):
         shown = _told(study, "picture", source, METHODS[name])

@@ -183,7 +183,8 @@ def _in_worker(job: StudyJob, folder: Path, pool: WorkerPool) -> Result:
 
 
 def _done(job: StudyJob, folder: Path, pool: WorkerPool) -> Result:
-    result = run_job(job, folder, TimeLimit(pool.run_seconds, pool.end), pool.threads)
+    clock = time.process_time if job.device == "cpu" else time.time
+    result = run_job(job, folder, TimeLimit(pool.run_seconds, pool.end, clock), pool.threads)
     return {**result, "workers": pool.workers}  # its seconds depend on them
 
 

@@ -54,7 +54,7 @@ class StudySettings:
         Start nothing new after so long; None has no end. What is unfinished is done by the same command again. A share
         of that time is kept for the runs that are timed.
     run_seconds
-        Longest training of one run; a run that was cut is marked so.
+        Longest training of one run, in seconds of the processor on a CPU; a run that was cut is marked so.
     search_seed
         Of the settings that are tried.
 

@@ -21,7 +21,7 @@ from vitalrank.tuning.spaces import Choice, Dimension, Range, including, named_s
 _TRAINING = {
     "lr": "lr", "reg": "reg", "batch": "batch", "negatives": "negatives", "epochs": "epochs", "loss": "loss",
     "optimizer": "optimizer", "schedule": "schedule", "hinge_margin": "margin", "temperature": "temperature",
-    "calibration": "calibration",
+    "calibration": "calibration", "bilateral": "bilateral",
 }  # fmt: skip
 
 DimensionLike = str | Sequence[Any] | Dimension
