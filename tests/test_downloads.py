@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vitalrank.datasets.downloads import cache_folder, download
+from vitalrank._util.downloads import cache_folder, download
 from vitalrank.errors import DataError, StorageError
 
 CONTENT = bytes(range(256)) * 4000

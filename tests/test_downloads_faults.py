@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vitalrank.datasets.downloads import download
+from vitalrank._util.downloads import download
 from vitalrank.errors import DataError, StorageError
 
 WHOLE = bytes(range(256)) * 40

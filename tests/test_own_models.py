@@ -247,10 +247,31 @@ def test_modules_keep_their_modes(log):
     np.testing.assert_array_equal(*served)  # nothing is dropped
 
 
-def test_an_encoder_of_contexts_does_not_fold_in(log):
+class Recent(nn.Module):
+    """A query from the last items alone."""
+
+    def __init__(self, n_items, dim=6):
+        super().__init__()
+        self.items = nn.Embedding(n_items + 1, dim)
+
+    def forward(self, users, context):
+        return self.items(context + 1).mean(1)
+
+
+def test_an_encoder_of_contexts_reads_the_history_of_someone_new(log):
+    model = vr.TorchRecommender(Recent(log.n_items), nn.Embedding(log.n_items, 6), length=3)
+    model.fit(log, vr.Uniform(), epochs=1)
+    known = log.user_ids[:2]
+    histories = [log.item_ids[log.items[log.indptr[u] : log.indptr[u + 1]]] for u in range(2)]
+    folded = model.fold_in(histories, n=5)[0]
+    np.testing.assert_array_equal(folded, model.recommend(known, n=5)[0])
+
+
+def test_an_encoder_of_users_and_contexts_solves_for_the_query(log):
     model = made("context", log).fit(log, vr.Uniform(), epochs=1)
-    with pytest.raises(SettingError, match="cannot fold in a history"):
-        model.fold_in(log.item_ids[:2])
+    items = np.array([3, 5])
+    np.testing.assert_array_equal(model.query_of(items), vr.serving.solve_query(model.item_table, items))
+    assert model.fold_in(log.item_ids[:2], n=4)[0].shape == (4,)
 
 
 def test_a_run_of_other_modules_of_one_size_is_not_resumed(log, tmp_path):
@@ -264,10 +285,23 @@ def test_a_run_of_other_modules_of_one_size_is_not_resumed(log, tmp_path):
             fit(items, epochs=2, resume=True)
 
 
+def test_a_scorer_folds_in_by_users_with_like_items(log):
+    model = made("score", log).fit(log, vr.Uniform(), epochs=1)
+    history = np.array([1, 4, 9])
+    sets = [set(log.items[log.indptr[u] : log.indptr[u + 1]].tolist()) for u in range(log.n_users)]
+    likeness = np.array([len(one & set(history.tolist())) / np.sqrt(3 * len(one)) for one in sets])
+    nearest = np.argsort(-likeness, kind="stable")[:32]
+    wanted = likeness[nearest] @ model.scores(nearest, 0, log.n_items) / likeness[nearest].sum()
+    np.testing.assert_allclose(model.history_scores(history), wanted, rtol=1e-4, atol=1e-6)
+    ids, _ = model.fold_in([log.item_ids[history], [log.item_ids[0], 10**6]], n=4, unknown="skip")
+    assert ids.shape == (2, 4)
+    assert not set(ids[0]) & set(log.item_ids[history])
+    why = model.explain(log.user_ids[0], ids[0, 0])
+    assert why.contributions.sum() + why.rest == pytest.approx(why.score)
+
+
 def test_a_scorer_says_what_it_cannot_do(log):
     model = made("score", log).fit(log, vr.Uniform(), epochs=1)
-    with pytest.raises(SettingError, match="cannot fold in"):
-        model.fold_in(log.item_ids[:2])
     with pytest.raises(SettingError, match="no item vectors"):
         model.similar_items(log.item_ids[0])
 

@@ -1,6 +1,13 @@
-"""What `vr.read` takes besides one file: folders, patterns, lists of paths, frames, sparse matrices."""
+"""What `vr.read` takes besides one file: folders, patterns, lists, web addresses, frames, cursors, matrices."""
 
 from __future__ import annotations
+
+import gzip
+import sqlite3
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -119,3 +126,54 @@ def test_a_model_says_how_to_make_a_log_of_what_it_was_given():
     ):
         with pytest.raises(vr.SettingError, match=words):
             model.fit(given)
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A web server over a folder: its address, and the folder."""
+    (tmp_path / "web").mkdir()
+    handler = partial(QuietHandler, directory=tmp_path / "web")
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", tmp_path / "web"
+        server.shutdown()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format, *arguments):
+        pass
+
+
+def test_web_addresses_are_read_like_files(site, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    address, web = site
+    (web / "a.tsv.gz").write_bytes(gzip.compress(b"user\titem\tstars\nb\t1\t5\na\t2\t3\n"))
+    (web / "b.tsv.gz").write_bytes(gzip.compress(b"user\titem\tstars\na\t1\t4\n"))
+    log = vr.read([f"{address}/a.tsv.gz?v=1", web / "b.tsv.gz"], weight="stars")
+    assert sorted(seen(log)) == ROWS
+    assert sorted(log.weights.tolist()) == [3, 4, 5]
+    pq.write_table(pa.table(COLUMNS), web / "a.parquet")
+    assert seen(vr.read(f"{address}/a.parquet")) == ROWS
+    assert vr.read(Path(f"{address}/a.tsv.gz")).fingerprint == vr.read(web / "a.tsv.gz").fingerprint
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("vitalrank-")]
+
+
+def test_an_address_that_gives_no_log_is_one_sentence(site):
+    address, web = site
+    (web / "login.csv").write_text("<!doctype html><p>log in")
+    for name, message in [("none.csv", "answered 404"), ("login.csv", "sent a web page")]:
+        with pytest.raises(vr.DataError, match=message):
+            vr.read(f"{address}/{name}")
+    with pytest.raises(vr.DataError, match="no web address"):
+        vr.read("http://[::1/log.csv")
+
+
+def test_a_cursor_is_read_by_the_names_of_its_columns():
+    made = sqlite3.connect(":memory:")
+    made.execute("create table rows (item int, user text, time int, stars real)")
+    made.executemany("insert into rows values (?, ?, ?, ?)", [(1, "b", 3, 1.0), (2, "a", 2, 2.0), (1, "a", 1, 3.0)])
+    log = vr.read(made.execute("select * from rows"), weight="stars")
+    assert seen(log) == ROWS
+    assert log.weights.tolist() == [3, 2, 1]
+    assert vr.read(made.execute("select * from rows"), time=False).times is None
+    assert vr.read(made.execute("select item i, user u from rows"), user="u", item="i").n_users == 2

@@ -1,5 +1,7 @@
 """The HTTP server: answers are the library's, refusals are one sentence with a 4xx, reloads drop nothing."""
 
+import asyncio
+import gc
 import json
 import random
 import socket
@@ -22,6 +24,7 @@ from vitalrank.checkpoint import generation
 from vitalrank.serving import ItemTable
 from vitalrank.serving.web import running
 from vitalrank.serving.web.app import make_app
+from vitalrank.serving.web.batching import Batcher
 from vitalrank.serving.web.limits import Limits, ServerSettings
 from vitalrank.serving.web.metrics import Metrics
 from vitalrank.serving.web.reloading import Reloader
@@ -289,6 +292,52 @@ def test_a_reload_under_load_drops_no_request(server, model):
         thread.join()
     assert reloads == 1
     assert set(statuses) == {200}
+
+
+def test_what_is_loaded_before_serving_is_no_work_for_the_garbage_collector(monkeypatch):
+    frozen = []
+    monkeypatch.setattr(running._Server, "run", lambda self, sockets: frozen.append(gc.get_freeze_count()))
+    with socket.socket() as listening:
+        running.run(None, listening, lambda: None)
+    assert frozen[0] > 10_000
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_batch_that_fails_is_told_to_each_caller():
+    def fail(requests):
+        raise ValueError(f"{len(requests)} requests")
+
+    async def ask():
+        batcher = Batcher(fail, window=0.05)
+        task = asyncio.create_task(batcher.run())
+        found = await asyncio.gather(*(batcher.ask(number) for number in range(3)), return_exceptions=True)
+        task.cancel()
+        return found
+
+    assert [str(error) for error in asyncio.run(ask())] == ["3 requests"] * 3
+
+
+def test_requests_that_wait_during_a_ranking_are_the_next_batch():
+    begun, sizes = threading.Event(), []
+
+    def answer(requests):
+        sizes.append(len(requests))
+        begun.set()
+        time.sleep(0.2 if len(sizes) == 1 else 0)
+        return [2 * request for request in requests]
+
+    async def ask():
+        batcher = Batcher(answer, window=0, most=4)
+        task = asyncio.create_task(batcher.run())
+        first = asyncio.create_task(batcher.ask(0))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        found = await asyncio.gather(first, *(batcher.ask(number) for number in range(1, 7)))
+        task.cancel()
+        return found
+
+    assert asyncio.run(ask()) == [0, 2, 4, 6, 8, 10, 12]
+    assert sizes == [1, 4, 2]
 
 
 def test_a_port_that_is_taken_is_one_sentence():

@@ -169,6 +169,58 @@ def test_modules_of_ones_own_grow_by_their_sizes(logs):
         wide.fit(grown, start=earlier, progress=False)
 
 
+class Recent(torch.nn.Module):
+    """A query from the last items; the row of no item is the first or the last one."""
+
+    def __init__(self, n_items, none):
+        super().__init__()
+        self.none, self.items = none, torch.nn.Embedding(n_items + 1, 4, padding_idx=none)
+
+    def forward(self, users, context):
+        return self.items(context + 1 if self.none == 0 else torch.where(context < 0, self.none, context)).mean(1)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_row_for_no_item_stays_where_it_is(is_first, logs):
+    def made(log):
+        torch.manual_seed(0)
+        encoder = Recent(log.n_items, 0 if is_first else log.n_items)
+        return vr.TorchRecommender(encoder, torch.nn.Embedding(log.n_items, 4), length=3)
+
+    old, grown = logs
+    earlier = made(old).fit(old, vr.Uniform(), **QUICK)
+    name = "network.encoder.items.weight"
+    before, after = earlier.tensors()[name], started(made(grown), earlier, grown).tensors()[name]
+    known = slice(1, old.n_items + 1) if is_first else slice(old.n_items)
+    assert np.array_equal(after[known], before[known])
+    assert np.array_equal(after[0 if is_first else -1], before[0 if is_first else -1])
+    assert np.isfinite(after).all()
+
+
+@pytest.mark.parametrize("kind", ["vectors", "score"])
+def test_modules_of_ones_own_go_on_from_a_run_folder(kind, logs, tmp_path):
+    def made(log):
+        torch.manual_seed(0)
+        users, items = torch.nn.Embedding(log.n_users, 4), torch.nn.Embedding(log.n_items, 4)
+        return vr.TorchRecommender(users, items) if kind == "vectors" else vr.TorchRecommender(score=Dot(users, items))
+
+    old, grown = logs
+    made(old).fit(old, vr.Uniform(), checkpoint=tmp_path / "a", **QUICK)
+    made(old).fit(old, vr.Uniform(), **QUICK).save(tmp_path / "b")
+    models = [started(made(grown), tmp_path / name, grown) for name in "ab"]
+    assert arrays_equal(*models)
+    assert models[0].history.start["updates"] == 1
+
+
+class Dot(torch.nn.Module):
+    def __init__(self, users, items):
+        super().__init__()
+        self.users, self.items = users, items
+
+    def forward(self, users, ids):
+        return (self.users(users).unsqueeze(1) * self.items(ids)).sum(-1)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

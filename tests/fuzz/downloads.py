@@ -13,7 +13,7 @@ from typing import Any
 from tests.fuzz.readers import check_message
 
 import vitalrank as vr
-from vitalrank.datasets.downloads import download
+from vitalrank._util.downloads import download
 
 VERSIONS = {'"one"': bytes(range(256)) * 8, '"two"': bytes(range(255, -1, -1)) * 9}
 BODIES = [b"", b"x", b"<!DOCTYPE html><html>Log in", b"\n  <html>", b"PK\x03\x04rubbish", b"\x00" * 5000]

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from vitalrank._util.display import quoted
+from vitalrank._util.downloads import Progress, cache_folder, download
 from vitalrank._util.files import check_output
 from vitalrank._util.outputs import check_not_input
 from vitalrank._util.parquet import is_marked_parquet, parquet_writer
 from vitalrank.datasets.archives import unpack
-from vitalrank.datasets.downloads import Progress, cache_folder, download
 from vitalrank.datasets.known import DATASETS, Dataset
 from vitalrank.datasets.synthesis import synthetic
 from vitalrank.errors import DataError, SettingError
@@ -21,7 +21,7 @@ from vitalrank.interactions import Interactions
 from vitalrank.interactions.stats import Statistics
 from vitalrank.readers import read
 
-__all__ = ["Dataset", "catalogue", "get", "load", "prepare", "source_of", "synthetic", "write_log"]
+__all__ = ["Dataset", "catalogue", "download", "get", "load", "prepare", "source_of", "synthetic", "write_log"]
 
 
 def catalogue() -> tuple[Dataset, ...]:

@@ -47,10 +47,11 @@ class Totals:
 
 
 class Table(NamedTuple):
-    """Whose vectors a parameter holds: ``"user"`` or ``"item"``, and in how many rows for each."""
+    """Whose vectors a parameter holds: ``"user"`` or ``"item"``, in how many rows for each, after which first row."""
 
     side: str
     rows: int = 1
+    first: int = 0
 
 
 class Engine(ABC):

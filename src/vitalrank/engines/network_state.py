@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -11,12 +11,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 Array = NDArray[Any]
+Module = TypeVar("Module", bound=nn.Module)
 _PREFIX = "network."
 
 
 def live_state(network: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers themselves."""
     return {_PREFIX + name: value.detach() for name, value in network.state_dict().items()}
+
+
+def live_modules(network: nn.Module, kind: type[Module]) -> dict[str, Module]:
+    """The modules of a kind, by the names of their weights."""
+    named = network.named_modules()
+    return {f"{_PREFIX}{name}.weight": module for name, module in named if isinstance(module, kind)}
 
 
 def network_arrays(network: nn.Module) -> dict[str, Array]:

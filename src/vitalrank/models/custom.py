@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from vitalrank._util.checks import check_bool, to_int
-from vitalrank.engines.network import Network, device_of, eval_mode
+from vitalrank.engines.network import Network, eval_mode
 from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array, check_finite_table
 from vitalrank.models.custom_modules import CustomModel, check_kind, checked_clip, explain_failure, first_and_last
-from vitalrank.models.custom_scorer import ScoreNetwork
-from vitalrank.models.networks import DotNetwork, SequenceNetwork
+from vitalrank.models.custom_networks import CustomNetwork, CustomSequenceNetwork, ItemTable
+from vitalrank.models.custom_scorer import ScoreNetwork, similar_histories
 from vitalrank.models.torch_model import TorchModel
 
-ItemTable = nn.Module | nn.Parameter
 _NO_VECTORS = "a model given by score= has no vectors; give an encoder and an item_table for them."
 _VECTORS = ("queries", "items")  # what a saved model serves until its modules are attached
 
@@ -44,7 +43,7 @@ class TorchRecommender(CustomModel, TorchModel):
         from internal item ids. Such a module is run over all items in each step if the sampler reads scores.
     score
         In place of both: a module that makes scores (B, C) from user ids (B,) and item ids (B, C). The model is then
-        no dot product: it cannot fold in, find similar items or be exported, and a loaded one needs its module.
+        no dot product: it cannot find similar items or be exported, and a loaded one needs its module.
     length
         With 1 or more, ``encoder(users, context)`` also gets the last items before each positive, (B, length), oldest
         first, -1 behind a shorter history.
@@ -150,9 +149,24 @@ class TorchRecommender(CustomModel, TorchModel):
         return network
 
     def query_of(self, items: Array) -> NDArray[np.float32]:
-        if self.length:
-            raise SettingError("the encoder reads contexts of users of the log (length=); it cannot fold in a history.")
+        """The query of someone with this history, oldest first.
+
+        An encoder of contexts that does not look at user ids reads it; for any other, the query is solved for on the
+        item table (:func:`vitalrank.serving.solve_query`).
+        """
+        if self.length and self._network is not None:
+            context = np.full((2, self.length), -1)
+            context[:, : min(len(items), self.length)] = items[-self.length :]
+            network = self.dot_network
+            users = first_and_last(self.train.n_users, network)
+            with eval_mode(network):
+                queries = network.encode(users, torch.from_numpy(context).to(users.device)).float().cpu().numpy()
+            if np.array_equal(queries[0], queries[1]):
+                return np.asarray(queries[0], np.float32)
         return super().query_of(items)
+
+    def contributions(self, items: Array, item: int) -> NDArray[np.float64]:
+        return super().contributions(items, item) if self.has_vectors else np.zeros(len(items))
 
     @property
     def has_vectors(self) -> bool:
@@ -192,8 +206,15 @@ class TorchRecommender(CustomModel, TorchModel):
         return super().scores(users, start, stop)
 
     def history_scores(self, items: Array) -> NDArray[np.float32]:
-        if not self.has_vectors:
-            raise SettingError("a model given by score= knows its own users only; it cannot fold in a history.")
+        """Scores of all items for someone with this history, (I,).
+
+        A model given by ``score=`` knows its own users only: it gives the mean of its scores for the users of the log
+        whose items are most like the history, weighted by their likeness.
+        """
+        if isinstance(self._network, ScoreNetwork):
+            users, likeness = similar_histories(self.train, items)
+            scores = self._network.pair_scores(users, 0, self.train.n_items)
+            return np.asarray((likeness[:, None] * scores).sum(0) / likeness.sum(), np.float32)
         return super().history_scores(items)
 
     def similarities(self, item: int) -> NDArray[np.float32]:
@@ -215,6 +236,8 @@ class TorchRecommender(CustomModel, TorchModel):
     def tensors(self) -> dict[str, Array]:
         if not self.has_vectors:
             return super().tensors()
+        if self._network is None and self._vectors is None and self._saved_parameters is not None:
+            return dict(self._saved_parameters)  # of a run folder, whose modules were not attached
         vectors = {"queries": self.queries(np.arange(self.train.n_users)), "items": self.item_table}
         return {**(super().tensors() if self._saved_parameters is None else self._saved_parameters), **vectors}
 
@@ -226,73 +249,3 @@ class TorchRecommender(CustomModel, TorchModel):
             check_finite_table("queries", tensors["queries"], (self.train.n_users, width))
             check_finite_table("items", tensors["items"], (self.train.n_items, width))
         self.history = History.from_saved(record)
-
-
-class CustomNetwork(DotNetwork):
-    """The network of a caller's encoder and item table."""
-
-    uses_global_rng = True
-    n_items = 0
-
-    def __init__(self, encoder: nn.Module, item_table: ItemTable, length: int, clip: float | None) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.items = _as_embedding(item_table) if isinstance(item_table, nn.Parameter) else item_table
-        self.length = length
-        self.clip = clip
-
-    def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
-        queries: Tensor = self.encoder(users) if context is None else self.encoder(users, context)
-        return queries
-
-    def rows(self, ids: Tensor) -> Tensor:
-        vectors: Tensor = self.items(ids)
-        return vectors
-
-    def table(self) -> Tensor:
-        if _is_plain_table(self.items):
-            return self.items.weight.detach()
-        with eval_mode(self.items):
-            return self.rows(torch.arange(self.n_items, device=device_of(self)))
-
-
-class CustomSequenceNetwork(CustomNetwork, SequenceNetwork):
-    """The same with an encoder that makes a query after each item."""
-
-    def encode_positions(self, users: Tensor, context: Tensor) -> Tensor:
-        queries: Tensor = self.encoder(users, context)
-        return queries
-
-    def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
-        return SequenceNetwork.encode(self, users, context)
-
-    def check_causal(self, users: Tensor, ids: Tensor) -> None:
-        """Refuse an encoder whose queries are not (B, L, d), or change with the items behind them."""
-        context = ids[:1].repeat(2, self.length)  # (2, L)
-        queries = self.encode_positions(users, context)
-        if queries.dim() != 3 or queries.shape[:2] != context.shape:
-            raise SettingError(
-                f"with all_positions=True the encoder must make one query for each item, (B, L, d); of contexts "
-                f"{tuple(context.shape)} it makes {tuple(queries.shape)}."
-            )
-        for last in (ids[1:], ids.new_full((1,), -1)):
-            other = self.encode_positions(users, torch.cat([context[:, :-1], last.expand(2, 1)], 1))
-            if not torch.allclose(queries[:, :-1], other[:, :-1], rtol=1e-3, atol=1e-5):
-                raise SettingError(
-                    "the encoder's queries change with the items behind them, which are the positives; "
-                    "use causal attention, or a recurrent layer in one direction."
-                )
-
-
-def _is_plain_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
-    """Whether a lookup returns rows of its weight unchanged."""
-    if not isinstance(module, nn.Embedding) or module.max_norm is not None:
-        return False
-    return type(module).forward is nn.Embedding.forward
-
-
-def _as_embedding(vectors: nn.Parameter) -> nn.Embedding:
-    """An embedding whose weight is the parameter itself."""
-    table = nn.Embedding(vectors.shape[0], vectors.shape[1], sparse=True, _weight=vectors.detach())
-    table.weight = vectors
-    return table

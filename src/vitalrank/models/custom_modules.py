@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vitalrank._util.checks import check_positive, to_builtin_scalar
 from vitalrank.config import TrainConfig
 from vitalrank.engines.network import Network, device_of, modes_of, set_modes
-from vitalrank.engines.network_state import load_network, network_arrays
+from vitalrank.engines.network_state import live_modules, load_network, network_arrays
 from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
@@ -45,6 +45,10 @@ class CustomModel(TorchModelBase):
         except BaseException:
             self._restore_modules()
             raise
+
+    def padding_rows(self) -> dict[str, int]:
+        modules = live_modules(self.network, nn.Embedding)
+        return {name: table.padding_idx for name, table in modules.items() if table.padding_idx is not None}
 
     def release_training_state(self) -> None:
         super().release_training_state()

@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from vitalrank.engines.network import Network, device_of, eval_mode
 from vitalrank.errors import SettingError
+from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
 from vitalrank.models.custom_modules import explain_failure, first_and_last
 
 _CELLS = 1 << 20  # scores computed at once
+_NEIGHBOURS = 32  # users who stand in for one outside the log
 
 
 class ScoreNetwork(Network):
@@ -65,3 +67,24 @@ class ScoreNetwork(Network):
         pairs = f"user ids 0 and {n_users - 1} and item ids 0 and {n_items - 1}"
         with eval_mode(self), explain_failure("score module", pairs):
             self.score(users, items.repeat(2, 1))
+
+
+def similar_histories(log: Interactions, items: Array) -> tuple[Array, NDArray[np.float32]]:
+    """The users whose items are most like a history, by the cosine of the sets; equal ones by id.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> log = vr.Interactions.from_arrays([1, 1, 2, 3, 3], [7, 8, 7, 8, 9])
+    >>> similar_histories(log, np.array([0]))[0].tolist()
+    [1, 0]
+    """
+    wanted = np.unique(items)
+    is_wanted = np.zeros(log.n_items, bool)
+    is_wanted[wanted] = True
+    shared = np.bincount(log.users[is_wanted[log.items]], minlength=log.n_users)  # (U,)
+    likeness = np.zeros(log.n_users, np.float32)
+    np.divide(shared, np.sqrt(log.user_degree * len(wanted)), out=likeness, where=shared > 0, casting="same_kind")
+    order = np.argsort(-likeness, kind="stable")[:_NEIGHBOURS]
+    order = order[likeness[order] > 0] if likeness.any() else order  # nobody has any of them: all count alike
+    return order, likeness[order] if likeness.any() else np.ones(len(order), np.float32)

@@ -21,7 +21,7 @@ _STATE = "training.state."
 def warm_start_of(model: TrainableModel, start: Recommender | str | os.PathLike[str]) -> WarmStart:
     """The values of an earlier model, copied, since the new training may overwrite them; checked to be of this kind."""
     state: dict[str, Array] = {}
-    step = 0
+    step, settings = 0, None
     if isinstance(start, str | os.PathLike):
         from vitalrank.checkpoint import read_folder
         from vitalrank.models import load
@@ -29,15 +29,16 @@ def warm_start_of(model: TrainableModel, start: Recommender | str | os.PathLike[
         saved = read_folder(start)
         state = {name.removeprefix(_STATE): array for name, array in saved.tensors.items() if name.startswith(_STATE)}
         step = _step_of(saved.meta.get("training"))
+        settings = saved.meta["settings"]  # those of modules of one's own are not known before they are attached
         start = load(start)
     if not isinstance(start, Recommender):
         raise SettingError(f"start is of type {type(start).__name__}; give a fitted model or its run folder.")
-    if type(start) is not type(model) or start.settings() != model.settings():
+    if type(start) is not type(model) or (settings or start.settings()) != model.settings():
         raise SettingError(f"start is {start!r}, and this is {model!r}; give an earlier model of the same settings.")
     if model.tables is None:
         raise SettingError(f"{type(model).__name__} has no warm start; fit it anew on the whole log.")
     values = {name: np.array(array) for name, array in start.tensors().items()}
-    return WarmStart(start.train, values, model.tables, start.history, state, step)
+    return WarmStart(start.train, values, model.tables, start.history, state, step, model.padding_rows())
 
 
 def _step_of(training: Any) -> int:

@@ -153,6 +153,10 @@ class TrainableModel(Recommender):
         trainer.fit(self, train, sampler, valid, earlier)
         return self
 
+    def padding_rows(self) -> Mapping[str, int]:
+        """The rows that stand for no id, of tables that are found by their sizes."""
+        return {}
+
     def complete_warm_start(self, earlier: Interactions) -> None:
         """Called once the engine holds the values of an earlier model, whose log is given, and of new rows."""
 

@@ -48,11 +48,11 @@ def read(
     Parameters
     ----------
     path
-        A file; a pipe, whose content is copied to a temporary file first; a folder or a glob pattern, whose files are
-        read in the order of their names; or several paths, read in the order given. Files read together have one
-        format. A folder that ``vitalrank data prepare --out`` wrote is opened as `Prepared.log`
-        says. A data frame is taken as by `Interactions.from_frame`, a SciPy sparse matrix or array as by
-        `Interactions.from_csr`.
+        A file; a pipe or a web address (``https://...``), copied to a temporary file first; a folder or a glob
+        pattern, whose files are read in the order of their names; or several of these, read in the order given. Files
+        read together have one format. A data frame is taken as by `Interactions.from_frame`, a SciPy sparse matrix or
+        array as by `Interactions.from_csr`, a database cursor as by `Interactions.from_rows`. A folder
+        that ``vitalrank data prepare --out`` wrote is opened as `Prepared.log` says.
     user, item, time
         Column names (or positions from 0, in a file without header); None looks for well-known names.
         ``time=False`` ignores times, so that a user's rows keep the order of the file.
@@ -102,7 +102,7 @@ def collect(source: Source, wanted: Wanted, sep: str | None, header: bool | None
         _read_file(file, wanted, sep, header, collector)
 
 
-def _read_file(path: Path, wanted: Wanted, sep: str | None, header: bool | None, collector: Collector) -> None:
+def _read_file(path: Path | str, wanted: Wanted, sep: str | None, header: bool | None, collector: Collector) -> None:
     collector.open(path)
     with as_file(path) as file:
         if magic(file) == PARQUET:
@@ -136,6 +136,9 @@ def _from_memory(data: Any, wanted: Wanted, repeats: str, file_options: tuple[st
                 "weight=True if its entries are the weights."
             )
         return Interactions.from_csr(data, weights=bool(weight))
+    if callable(getattr(data, "fetchmany", None)) and getattr(data, "description", None):  # PEP 249
+        names: dict[str, Any] = dict(zip(("user", "item", "time", "weight"), wanted, strict=True))
+        return Interactions.from_rows(data, [str(column[0]) for column in data.description], **names, repeats=repeats)
     return Interactions.from_frame(data, *wanted, repeats=repeats)
 
 

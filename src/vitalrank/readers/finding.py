@@ -1,8 +1,9 @@
-"""The files that a path, a folder, a glob pattern or a list of paths stands for."""
+"""The files that a path, a web address, a folder, a glob pattern or a list of these stands for."""
 
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -11,9 +12,13 @@ from vitalrank._util.display import printable, quoted
 from vitalrank.errors import DataError, SettingError
 from vitalrank.prepared import is_unfinished
 
+_ADDRESS = re.compile(r"(https?):/+(?=[^/])", re.IGNORECASE)  # a Path has one slash of the two
 
-def find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
+
+def find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path | str]:
     """The files to read, in order: those of a folder or a pattern by name, those of a list as given.
+
+    Web addresses are strings.
 
     Examples
     --------
@@ -25,6 +30,8 @@ def find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> l
     ['a.csv', 'b.csv']
     >>> [file.name for file in find_files(str(folder / "b*"))]
     ['b.csv']
+    >>> find_files(Path("https://example.org/log.tsv"))
+    ['https://example.org/log.tsv']
     """
     if isinstance(source, list | tuple):
         if not source or not all(isinstance(path, str | PathLike) for path in source):
@@ -33,9 +40,12 @@ def find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> l
     path = Path(source)  # type: ignore[arg-type]
     try:
         if path.is_dir():
-            return _files_of(path)
+            return [*_files_of(path)]
+        address = _ADDRESS.match(str(source))
+        if address and not path.exists():
+            return [f"{address[1].lower()}://{str(source)[address.end() :]}"]
         if glob.has_magic(str(path)) and not path.exists():
-            return _matches(str(path))
+            return [*_matches(str(path))]
     except (OSError, ValueError) as error:  # a null character, a name that is too long
         raise DataError(f"{printable(path, 200)}: cannot be read ({printable(error, 200)}).") from error
     return [path]

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from types import TracebackType
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +33,12 @@ NOT_TEXT = {
 
 
 @contextmanager
-def as_file(path: Path) -> Iterator[Path]:
-    """The file itself, or a copy of what comes through a pipe, which can be read only once."""
+def as_file(path: Path | str) -> Iterator[Path]:
+    """The file itself, or a copy of what comes through a pipe or from a web address, which is read only once."""
+    if isinstance(path, str):
+        with TemporaryDirectory(prefix="vitalrank-") as folder:
+            yield _fetched(path, Path(folder))
+        return
     if not path.is_fifo():
         check_file(path)
         yield path
@@ -49,6 +54,20 @@ def as_file(path: Path) -> Iterator[Path]:
             ) from error
         check_file(Path(copy.name), str(path))
         yield Path(copy.name)
+
+
+def _fetched(url: str, folder: Path) -> Path:
+    """A web address as a file in a folder, under the name that the address ends in."""
+    from vitalrank._util.downloads import download  # urllib is slow to import
+
+    try:
+        name = unquote(urlsplit(url).path).rpartition("/")[2]
+    except ValueError as error:
+        raise DataError(f"{printable(url, 200)}: no web address ({error}); mend it.") from error
+    suffixes = "".join(Path(printable(name)).suffixes[-2:])[-40:].replace("/", "")  # all that matters of it
+    target = download(url, folder / f"log{suffixes}", is_kept=False)
+    check_file(target, url)
+    return target
 
 
 def check_file(path: Path, name: str | None = None) -> None:

@@ -39,6 +39,8 @@ class WarmStart:
         How the earlier model was trained.
     state, step
         The optimizer's state and its number of steps, where the run folder keeps them.
+    padding
+        Of tables found by their sizes that have a row more than ids: which row stands for no id. The first if not said.
     """
 
     log: Interactions
@@ -47,6 +49,7 @@ class WarmStart:
     history: History
     state: Mapping[str, Array] = field(default_factory=dict)
     step: int = 0
+    padding: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:
@@ -122,14 +125,16 @@ class WarmStart:
             "user": (self.log.n_users, train.n_users),
             "item": (self.log.n_items, train.n_items),
         }
-        if sizes["user"] == sizes["item"]:  # nothing tells them apart: keep the initial values of new rows
-            return {}
         found = {}
         for name, array in initial.items():
             old = self.values[name]
+            if array.ndim != 2 or old.ndim != 2:
+                continue
             for side, size in sizes.items():
-                if array.ndim == old.ndim == 2 and (len(old), len(array)) == size:
-                    found[name] = Table(side)
+                more = len(old) - size[0]
+                if more in (0, 1) and len(array) - size[1] == more and len(old) < len(array):
+                    is_behind = self.padding.get(name, 0) == len(array) - 1
+                    found[name] = Table(side, first=0 if is_behind else more)
         return found
 
     def _check_width(self, name: str, array: Array) -> None:
@@ -140,7 +145,7 @@ class WarmStart:
             )
 
     def _copy_known(self, new: Array, old: Array, table: Table, train: Interactions) -> None:
-        known, total = (table.rows * size for size in self._sizes(table, train))
+        known, total = (table.first + table.rows * size for size in self._sizes(table, train))
         new[:known] = old[:known]
         new[total:] = old[known:]  # rows that belong to no id
 
@@ -153,24 +158,24 @@ class WarmStart:
         table = tables[name]
         known, total = self._sizes(table, train)
         others = [(other, one) for other, one in tables.items() if one.side != table.side]
-        if known == total or not others:
+        if known == total or not others:  # with nothing to be solved from, initial values stay
             return
         other, one = others[0]
         old_others, all_others = self._sizes(one, train)
         placed = all_others if one.side == "user" else old_others
-        fixed = _by_id(values[other], one.rows, placed)
-        new = _by_id(values[name], table.rows, total)
+        fixed = _by_id(values[other], one, placed)
+        new = _by_id(values[name], table, total)
         trained = new[:known]
         varying = (trained != trained[:1]).any(axis=0)  # the constant beside a bias keeps its value
         log = train.csr if table.side == "user" else train.csr.T.tocsr()
         rows = place_rows(np.ascontiguousarray(trained[:, varying]), fixed, log)
         new[known:, varying] = rows
-        values[name][: table.rows * total] = new.reshape(table.rows * total, -1)
+        values[name][table.first : table.first + table.rows * total] = new.reshape(table.rows * total, -1)
 
 
-def _by_id(array: Array, rows: int, ids: int) -> Array:
+def _by_id(array: Array, table: Table, ids: int) -> Array:
     """A copy of the vectors of the first ids, one row each."""
-    return np.array(array[: rows * ids]).reshape(ids, -1)
+    return np.array(array[table.first : table.first + table.rows * ids]).reshape(ids, -1)
 
 
 def _padded(old: Array, like: Array) -> Array:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Generic, TypeVar
 
 Request = TypeVar("Request")
@@ -14,7 +17,8 @@ Answer = TypeVar("Answer")
 class Batcher(Generic[Request, Answer]):
     """Gathers requests for a moment and answers them by one call in a thread of its own.
 
-    While a batch is ranked the next one gathers, so the window only matters where there is little to do.
+    While a batch is ranked the next one gathers, and the thread takes it without a turn of the event loop between
+    them; the window only matters where there was nothing to do.
 
     Parameters
     ----------
@@ -30,44 +34,68 @@ class Batcher(Generic[Request, Answer]):
         self, answer: Callable[[Sequence[Request]], Sequence[Answer]], window: float = 0.001, most: int = 64
     ) -> None:
         self._answer, self._window, self._most = answer, window, most
-        self._waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
-        self._arrived = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="vitalrank-rank")
+        self._waiting: SimpleQueue[tuple[Request, asyncio.Future[Answer]] | None] = SimpleQueue()
         self.batches = 0
         self.requests = 0
 
     async def ask(self, request: Request) -> Answer:
         """The answer to a request."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((request, future))
-        self._arrived.set()
+        self._waiting.put((request, future))
         return await future
 
     async def run(self) -> None:
         """Answer requests until cancelled."""
         loop = asyncio.get_running_loop()
+        Thread(target=self._serve, args=(loop,), name="vitalrank-rank", daemon=True).start()
         try:
-            while True:
-                await self._arrived.wait()
-                if len(self._waiting) < self._most:
-                    await asyncio.sleep(self._window)
-                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-                if not self._waiting:
-                    self._arrived.clear()
-                batch = [(request, future) for request, future in batch if not future.done()]  # callers that left
-                if not batch:
-                    continue
-                self.batches += 1
-                self.requests += len(batch)
-                try:
-                    answers = await loop.run_in_executor(self._thread, self._answer, [request for request, _ in batch])
-                except Exception as error:  # of the whole batch: each caller is told
-                    for _, future in batch:
-                        if not future.done():
-                            future.set_exception(error)
-                    continue
-                for (_, future), answer in zip(batch, answers, strict=True):
-                    if not future.done():
-                        future.set_result(answer)
+            await loop.create_future()  # for ever
         finally:
-            self._thread.shutdown(wait=False)
+            self._waiting.put(None)
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take batches from the queue until there is a None in it."""
+        while True:
+            batch = self._gathered()
+            if not batch:
+                batch = [self._waiting.get()]
+                time.sleep(self._window)
+                batch += self._gathered(self._most - 1)
+            asked = [one for one in batch if one is not None and not one[1].done()]  # without callers that left
+            if asked:
+                self._answer_batch(loop, asked)
+            if None in batch:
+                return
+
+    def _gathered(self, most: int | None = None) -> list[tuple[Request, asyncio.Future[Answer]] | None]:
+        """What is in the queue now."""
+        found: list[tuple[Request, asyncio.Future[Answer]] | None] = []
+        with suppress(Empty):
+            while len(found) < (self._most if most is None else most):
+                found.append(self._waiting.get_nowait())
+        return found
+
+    def _answer_batch(
+        self, loop: asyncio.AbstractEventLoop, batch: Sequence[tuple[Request, asyncio.Future[Answer]]]
+    ) -> None:
+        self.batches += 1
+        self.requests += len(batch)
+        futures = [future for _, future in batch]
+        answers: Sequence[Answer] | Exception
+        try:
+            answers = self._answer([request for request, _ in batch])
+        except Exception as error:  # of the whole batch: each caller is told
+            answers = error
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            loop.call_soon_threadsafe(_deliver, futures, answers)
+
+
+def _deliver(futures: Sequence[asyncio.Future[Answer]], answers: Sequence[Answer] | Exception) -> None:
+    """Give each caller their answer."""
+    for place, future in enumerate(futures):
+        if future.done():
+            continue
+        if isinstance(answers, Exception):
+            future.set_exception(answers)
+        else:
+            future.set_result(answers[place])

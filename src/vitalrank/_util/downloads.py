@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from vitalrank._util.display import first_line, printable, quoted
 from vitalrank._util.locks import only_writer
-from vitalrank.datasets.partial import Part, Reply
+from vitalrank._util.partial import Part, Reply
 from vitalrank.errors import DataError, StorageError
 
 CHUNK = 1 << 18
@@ -34,7 +34,13 @@ def cache_folder() -> Path:
 
 
 def download(
-    url: str, target: Path, sha256: str | None = None, progress: Progress | None = None, timeout: float = 60.0
+    url: str,
+    target: Path,
+    sha256: str | None = None,
+    progress: Progress | None = None,
+    timeout: float = 60.0,
+    *,
+    is_kept: bool = True,
 ) -> Path:
     """Fetch a file unless it is there already.
 
@@ -53,6 +59,8 @@ def download(
         Called with the bytes done and the bytes in all, if the server says.
     timeout
         Seconds to wait for an answer.
+    is_kept
+        Whether a later call finds what has arrived, which an error then says.
     """
     if not url.startswith(("http://", "https://")):
         raise DataError(f"{printable(url, 200)}: not a web address; give http:// or https://.")
@@ -72,7 +80,8 @@ def download(
             part.path.replace(target)
             part.drop()
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
-        raise DataError(f"{url}: {_reason(error)}; what has arrived is kept, so run it again to go on.") from error
+        advice = "what has arrived is kept, so run it again to go on" if is_kept else "check the address, or try later"
+        raise DataError(f"{printable(url, 200)}: {_reason(error)}; {advice}.") from error
     except (StorageError, DataError):
         raise
     except OSError as error:

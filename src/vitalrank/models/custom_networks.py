@@ -1,0 +1,84 @@
+"""The networks of a caller's encoder and item table."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+import torch
+from torch import Tensor, nn
+
+from vitalrank.engines.network import device_of, eval_mode
+from vitalrank.errors import SettingError
+from vitalrank.models.networks import DotNetwork, SequenceNetwork
+
+ItemTable = nn.Module | nn.Parameter
+
+
+class CustomNetwork(DotNetwork):
+    """The network of a caller's encoder and item table."""
+
+    uses_global_rng = True
+    n_items = 0
+
+    def __init__(self, encoder: nn.Module, item_table: ItemTable, length: int, clip: float | None) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.items = _as_embedding(item_table) if isinstance(item_table, nn.Parameter) else item_table
+        self.length = length
+        self.clip = clip
+
+    def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
+        queries: Tensor = self.encoder(users) if context is None else self.encoder(users, context)
+        return queries
+
+    def rows(self, ids: Tensor) -> Tensor:
+        vectors: Tensor = self.items(ids)
+        return vectors
+
+    def table(self) -> Tensor:
+        if _is_plain_table(self.items):
+            return self.items.weight.detach()
+        with eval_mode(self.items):
+            return self.rows(torch.arange(self.n_items, device=device_of(self)))
+
+
+class CustomSequenceNetwork(CustomNetwork, SequenceNetwork):
+    """The same with an encoder that makes a query after each item."""
+
+    def encode_positions(self, users: Tensor, context: Tensor) -> Tensor:
+        queries: Tensor = self.encoder(users, context)
+        return queries
+
+    def encode(self, users: Tensor, context: Tensor | None) -> Tensor:
+        return SequenceNetwork.encode(self, users, context)
+
+    def check_causal(self, users: Tensor, ids: Tensor) -> None:
+        """Refuse an encoder whose queries are not (B, L, d), or change with the items behind them."""
+        context = ids[:1].repeat(2, self.length)  # (2, L)
+        queries = self.encode_positions(users, context)
+        if queries.dim() != 3 or queries.shape[:2] != context.shape:
+            raise SettingError(
+                f"with all_positions=True the encoder must make one query for each item, (B, L, d); of contexts "
+                f"{tuple(context.shape)} it makes {tuple(queries.shape)}."
+            )
+        for last in (ids[1:], ids.new_full((1,), -1)):
+            other = self.encode_positions(users, torch.cat([context[:, :-1], last.expand(2, 1)], 1))
+            if not torch.allclose(queries[:, :-1], other[:, :-1], rtol=1e-3, atol=1e-5):
+                raise SettingError(
+                    "the encoder's queries change with the items behind them, which are the positives; "
+                    "use causal attention, or a recurrent layer in one direction."
+                )
+
+
+def _is_plain_table(module: nn.Module) -> TypeGuard[nn.Embedding]:
+    """Whether a lookup returns rows of its weight unchanged."""
+    if not isinstance(module, nn.Embedding) or module.max_norm is not None:
+        return False
+    return type(module).forward is nn.Embedding.forward
+
+
+def _as_embedding(vectors: nn.Parameter) -> nn.Embedding:
+    """An embedding whose weight is the parameter itself."""
+    table = nn.Embedding(vectors.shape[0], vectors.shape[1], sparse=True, _weight=vectors.detach())
+    table.weight = vectors
+    return table
