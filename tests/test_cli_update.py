@@ -5,6 +5,7 @@ import pytest
 
 import vitalrank as vr
 from commands import QUICK, call, complaint, told
+from vitalrank._util.locks import only_writer
 
 
 def write(path, rows):
@@ -93,3 +94,11 @@ def test_what_a_killed_update_left_is_removed_by_the_next(day, run, tmp_path):
     assert call("update", run, day[1], "--epochs", "1") == 0
     assert sorted(path.name for path in run.parent.iterdir()) == before
     assert not list(run.glob(".vitalrank.*"))
+
+
+def test_an_update_waits_for_nobody_and_loses_no_rows_of_another(day, run, capsys):
+    """The run is read under the lock: an update that read it before would write over the rows of the other."""
+    before = (run / "model.json").read_bytes()
+    with only_writer(run):
+        assert "writes here" in complaint(capsys, "update", run, day[1])
+    assert (run / "model.json").read_bytes() == before

@@ -75,9 +75,10 @@ def test_who_waits_for_a_lock_does_not_wait_for_a_folder_that_nobody_can_write(t
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(locks.os, "open", full)
-    with pytest.raises(StorageError, match="No space left") as found, waiting_writer(tmp_path):
+    with pytest.raises(StorageError, match="No space left") as found, waiting_writer(tmp_path / "new"):
         pass
     assert not isinstance(found.value, LockedError)
+    assert not list(tmp_path.iterdir())
 
 
 def test_locks_of_other_names_are_independent(tmp_path):

@@ -60,6 +60,15 @@ def test_a_process_that_was_killed_while_it_replaced_a_file_may_go_on(tmp_path, 
         write_recorded(table, "one")
 
 
+def test_a_record_that_leads_elsewhere_is_not_followed(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / ".vitalrank.files.json").symlink_to("mine")
+    with pytest.raises(vr.errors.StorageError, match="is a link"):
+        write_recorded(tmp_path / "results.md", "one")
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert not (tmp_path / "results.md").exists()
+
+
 def test_writers_of_the_same_outputs_wait_for_each_other(tmp_path):
     names = ("best.toml", "trials.csv")
     with ThreadPoolExecutor(4) as pool:

@@ -22,7 +22,8 @@ from vitalrank import cli
 MINE = {"notes.txt": "mine", "mine.toml": "epochs = 1\n", "out/mine.csv": "a,b\n1,2\n", "results.csv": "label,mine\n"}
 CODES = (0, 1, 2)
 WORDS = [
-    "", "0", "1", "2", "-1", "0.5", "1e400", "nan", "inf", "-inf", "9" * 30, "0x10", "\u0661", "abc", "a,b", ",", "=",
+    "", "0", "1", "2", "-1", "0.5", "1e400", "nan", "inf", "-inf", "9" * 30, "2147483647", "2147483648",
+    "9223372036854775807", "1e18", "1e308", "0x10", "\u0661", "abc", "a,b", ",", "=",
     "a=b", "a=", "=b", "beta=2", "dim=4", "dim=0", "dim=abc", "reg=1e-3..1e-1:log", "lr=2..1", "dim=4,8", "vins.beta=1",
     "uni.x=1", "none", "vins", "uni", "mf", "itemknn", "als", "ease", "mostpopular", "cml", "irgan", "fpmc", "marank",
     "sgd", "adam", "bpr", "hinge", "cosine", "ndcg@10", "ndcg@0", "recall@-1", "x@y", "@", "cpu", "cuda", "cuda:99",

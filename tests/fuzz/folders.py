@@ -13,7 +13,7 @@ from tests.fuzz import _mutations as mutations
 
 import vitalrank as vr
 
-MODELS = ("MF", "ALS", "EASE", "sparse EASE", "ItemKNN", "MostPopular", "FPMC")
+MODELS = ("MF", "ALS", "EASE", "sparse EASE", "ItemKNN", "MostPopular", "FPMC", "LightGCN", "SASRec")
 
 
 @cache
@@ -30,6 +30,8 @@ def saved(name: str) -> Path:
         "sparse EASE": lambda: vr.EASE(reg=5.0, neighbours=4).fit(train),
         "ItemKNN": lambda: vr.ItemKNN(neighbours=5).fit(train),
         "MostPopular": lambda: vr.MostPopular().fit(train),
+        "LightGCN": lambda: vr.LightGCN(dim=4, layers=1).fit(train, vr.Uniform(), epochs=1),
+        "SASRec": lambda: vr.SASRec(dim=4, length=3, layers=1, heads=1).fit(train, vr.Uniform(), epochs=1),
         "FPMC": lambda: vr.FPMC(dim=4, length=2).fit(train, vr.Uniform(), epochs=1),
     }[name]()
     model.held_out = {"test": test}

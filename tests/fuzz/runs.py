@@ -13,7 +13,7 @@ from tests.fuzz import _mutations as mutations
 
 import vitalrank as vr
 
-MODELS = ("MF", "FPMC")
+MODELS = ("MF", "FPMC", "LightGCN", "SASRec")
 
 
 @cache
@@ -23,7 +23,7 @@ def log() -> Any:
 
 def fit(name: str, folder: Path, epochs: int) -> None:
     train, valid = log()
-    model = vr.MF(dim=4) if name == "MF" else vr.FPMC(dim=4)
+    model = getattr(vr, name)(dim=4)
     options: Any = {"checkpoint": folder, "resume": True, "seed": 0, "valid_every": 2, "progress": False}
     model.fit(train, vr.Uniform(), valid=valid, epochs=epochs, **options)
     model.recommend(train.user_ids[0])

@@ -65,7 +65,12 @@ def only_writer(folder: Path, lock: str = LOCK) -> Iterator[None]:
                 raise StorageError(f"{name}: cannot be written, since it is a file; choose another folder.")
             is_new = not path.exists()
             path.mkdir(parents=True, exist_ok=True)
-            descriptor = _open_locked(path, lock)
+            try:
+                descriptor = _open_locked(path, lock)
+            except BaseException:
+                if is_new:
+                    _remove_empty(path)
+                raise
         except StorageError:
             raise
         except OSError as error:
@@ -75,8 +80,7 @@ def only_writer(folder: Path, lock: str = LOCK) -> Iterator[None]:
         finally:
             _release(path / lock, descriptor)
             if is_new:
-                with contextlib.suppress(OSError):  # something was written
-                    path.rmdir()
+                _remove_empty(path)
 
 
 def writing(folder: Path) -> contextlib.AbstractContextManager[None]:
@@ -109,6 +113,11 @@ def _owned_by_this_thread(path: Path, name: str) -> Iterator[None]:
     finally:
         with _OWNERS_LOCK:
             del _OWNERS[path]
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # something was written
+        folder.rmdir()
 
 
 def _open_locked(folder: Path, lock: str) -> int:

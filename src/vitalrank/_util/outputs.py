@@ -120,6 +120,8 @@ def _record(folder: Path, digests: Mapping[str, str], keep_old: bool = False) ->
 
     A process that is killed between the two leaves files that are known either way.
     """
+    if (folder / RECORD).is_symlink():
+        raise StorageError(f"{printable(folder / RECORD)}: is a link, which vitalrank does not make; remove it.")
     known = _recorded(folder)
     new = {name: [*_listed(known.get(name)), digest] if keep_old else digest for name, digest in digests.items()}
     write_text(folder / RECORD, json.dumps({**known, **new}, indent=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,14 +44,38 @@ def update(
     [bold]vitalrank update runs/a today.tsv[/]
     """
     import vitalrank as vr
-    from vitalrank.checkpoint import is_saved
+    from vitalrank._util.locks import only_writer
+    from vitalrank.checkpoint import is_saved, read_meta
     from vitalrank.cli.choices import print_json
-    from vitalrank.models import is_trained
 
     if resume and out is None:
         raise vr.SettingError("--resume continues an update in a folder of its own; give --out.")
     if out is not None and not resume and is_saved(out):
         raise vr.StorageError(f"{out}: holds a run already; resume it (--resume) or choose another folder.")
+    read_meta(run)  # before a lock makes a folder
+    with nullcontext() if out is not None else only_writer(run.resolve()):  # two updates of a run follow each other
+        earlier, model = _updated(ctx, run, log, out, resume, progress)
+    grown = model.train
+    counts = {
+        "new_users": grown.n_users - earlier.train.n_users,
+        "new_items": grown.n_items - earlier.train.n_items,
+        "new_rows": len(grown) - len(earlier.train),
+    }
+    if json:
+        print_json({"run": str(out or run), "model": repr(model), **counts, "trained_on": len(grown)})
+        return
+    users, items, rows = counts.values()
+    typer.echo(printable(f"{rows:,} new rows, {users:,} new users and {items:,} new items; {model!r} updated."))
+    typer.echo(printable(f"Saved in {out or run}. Next: vitalrank inspect {quote(str(out or run))}"))
+
+
+def _updated(
+    ctx: typer.Context, run: Path, log: Path, out: Path | None, resume: bool, progress: bool | None
+) -> tuple[Any, Any]:
+    """The model of the run, and the one that was trained on and saved."""
+    import vitalrank as vr
+    from vitalrank.models import is_trained
+
     earlier = vr.load(run)
     grown = _extended(earlier.train, vr.read(log, **options.format_of(ctx)), run, log)
     model: Any = type(earlier)(**earlier.settings())
@@ -70,17 +94,7 @@ def update(
             raise vr.SettingError(f"{earlier!r} has no steps; leave out --{min(given.keys() - {'threads'})}.")
         fit(grown)
         model.save(run if out is None else out)
-    counts = {
-        "new_users": grown.n_users - earlier.train.n_users,
-        "new_items": grown.n_items - earlier.train.n_items,
-        "new_rows": len(grown) - len(earlier.train),
-    }
-    if json:
-        print_json({"run": str(out or run), "model": repr(model), **counts, "trained_on": len(grown)})
-        return
-    users, items, rows = counts.values()
-    typer.echo(printable(f"{rows:,} new rows, {users:,} new users and {items:,} new items; {model!r} updated."))
-    typer.echo(printable(f"Saved in {out or run}. Next: vitalrank inspect {quote(str(out or run))}"))
+    return earlier, model
 
 
 def _extended(known: Interactions, more: Interactions, run: Path, log: Path) -> Interactions:
@@ -119,18 +133,16 @@ def _on_grown_ids(part: Interactions, grown: Interactions) -> Interactions:
 @contextmanager
 def _replaced_at_the_end(run: Path) -> Iterator[Path]:
     """A temporary folder to train in, whose whole model replaces that of ``run`` at the end."""
-    from vitalrank._util.locks import only_writer
     from vitalrank.checkpoint import new_temporary, read_folder, write_folder
 
     folder = run.resolve()
-    with only_writer(folder):
-        temporary = new_temporary(folder)  # inside, where the next writer removes what a killed process leaves
-        try:
-            yield temporary / "run"
-            saved = read_folder(temporary / "run")
-            write_folder(folder, saved.meta, saved.tensors, saved.ids)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    temporary = new_temporary(folder)  # inside, where the next writer removes what a killed process leaves
+    try:
+        yield temporary / "run"
+        saved = read_folder(temporary / "run")
+        write_folder(folder, saved.meta, saved.tensors, saved.ids)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def add_to(app: typer.Typer) -> None:
