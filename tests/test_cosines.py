@@ -168,7 +168,7 @@ def test_rows_of_a_new_day_get_length_1():
         (lambda: vr.MF(dim=4, normalize=True).fit(LOG, vr.Uniform(), reg=0.1), "reg is 0.1"),
         (lambda: vr.TorchRecommender(score=torch.nn.Linear(1, 1), normalize=True), "score= takes the place"),
     ],
-    ids=str,
+    ids=["bias", "reg", "score"],
 )
 def test_what_cosines_exclude(make, words):
     with pytest.raises(SettingError, match=words):

@@ -13,7 +13,7 @@ from urllib.parse import quote_from_bytes
 import vitalrank as vr
 from vitalrank.serving import ItemTable
 from vitalrank.serving.web.app import make_app
-from vitalrank.serving.web.limits import Limits, Settings
+from vitalrank.serving.web.limits import Limits, ServerSettings
 from vitalrank.serving.web.metrics import Metrics
 from vitalrank.serving.web.reloading import Reloader
 from vitalrank.serving.web.snapshot import Snapshot
@@ -77,7 +77,7 @@ def app(with_token: bool) -> Any:
     ids = model().train.item_ids.tolist()
     columns = {"name": [f"Name of {one}" for one in ids], "genre": ["ab"[row % 2] for row in range(len(ids))]}
     snapshot = Snapshot(model(), {}, ItemTable(ids, columns, "name"))
-    settings = Settings(
+    settings = ServerSettings(
         limits=Limits(seconds=1), token=TOKEN if with_token else None, hosts=frozenset({"127.0.0.1"}), window=0.0
     )
     return make_app(Reloader(lambda: snapshot, lambda: 0, Metrics()), settings)
