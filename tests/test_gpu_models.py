@@ -46,6 +46,7 @@ MODELS = {
     "FPMC": (lambda log: vr.FPMC(dim=16, length=2), vr.VINS()),
     "MARank": (lambda log: vr.MARank(dim=16), vr.VINS()),
     "SASRec": (lambda log: vr.SASRec(dim=16, length=20), vr.VINS()),
+    "SASRec, many negatives": (lambda log: vr.SASRec(dim=16, length=20), vr.Uniform()),
     "LightGCN": (lambda log: vr.LightGCN(dim=16), vr.VINS()),
     "CML": (lambda log: vr.CML(dim=16, covariance=0.1), None),
     "IRGAN": (lambda log: vr.IRGAN(dim=16, warm=0, draws=4), None),
@@ -53,11 +54,12 @@ MODELS = {
     "scorer": (lambda log: vr.TorchRecommender(score=Scorer(log)), vr.VINS()),
 }
 OPTIONS = {"epochs": 6, "lr": 0.01, "reg": 1e-3, "batch": 512, "progress": False}
+OWN_OPTIONS = {"SASRec, many negatives": {"negatives": 16, "loss": "gbce"}}
 
 
 def fit(name, train, **options):
     make, sampler = MODELS[name]
-    return make(train).fit(train, sampler, **{**OPTIONS, "device": "cuda", **options})
+    return make(train).fit(train, sampler, **{**OPTIONS, "device": "cuda", **OWN_OPTIONS.get(name, {}), **options})
 
 
 def bits(model):

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from vitalrank.kernels.cpu.training.lookups import row_gradients  # noqa: E402
-from vitalrank.models.lookup_scores import lookup_scores  # noqa: E402
+from vitalrank.models.lookup_scores import LookupScores, ProductScores  # noqa: E402
 
 
 @pytest.fixture
@@ -17,8 +17,9 @@ def made():
     return queries, table, torch.tensor(rng.integers(0, 8, (7, 4)))  # row 8 is never named
 
 
+@pytest.mark.parametrize("scorer", [LookupScores, ProductScores])
 @pytest.mark.parametrize("decay", [0.0, 0.3])
-def test_values_and_gradients_are_those_of_torch(made, decay):
+def test_values_and_gradients_are_those_of_torch(made, decay, scorer):
     queries, table, ids = made
     slopes = torch.randn(ids.shape, generator=torch.Generator().manual_seed(0))
     plain = [part.clone().requires_grad_() for part in (queries, table)]
@@ -26,7 +27,7 @@ def test_values_and_gradients_are_those_of_torch(made, decay):
     scores = (rows * plain[0][:, None]).sum(-1)
     ((scores * slopes).sum() + decay / 2 * rows.square().sum()).backward()
     given = [part.clone().requires_grad_() for part in (queries, table)]
-    found = lookup_scores(*given, ids, decay)
+    found = scorer.apply(*given, ids, decay)
     torch.testing.assert_close(found, scores)
     (found * slopes).sum().backward()
     torch.testing.assert_close(given[0].grad, plain[0].grad)

@@ -19,7 +19,7 @@ from vitalrank.engines.network import device_of
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
-from vitalrank.models.lookup_scores import lookup_scores
+from vitalrank.models.lookup_scores import PRODUCT_ROWS, lookup_scores
 from vitalrank.models.networks import Dropout, SequenceNetwork, embedding
 from vitalrank.models.torch_model import TorchModel
 
@@ -134,7 +134,7 @@ class SASRecNetwork(SequenceNetwork):
         return super().loss(config)
 
     def score(self, encoded: Tensor, ids: Tensor) -> Tensor:
-        if ids.is_cuda:
+        if ids.is_cuda and (self.normalize or self.items.num_embeddings > PRODUCT_ROWS * ids.shape[1]):
             return super().score(encoded, ids)
         scores = lookup_scores(self.unit(encoded.float()), self.items.weight, ids, self._reg)
         return scores / self._lengths(ids) if self.normalize else scores
