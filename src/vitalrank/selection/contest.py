@@ -93,9 +93,9 @@ class Contest:
         ranked = self.ranked()
         if not ranked:
             return 0.1 * self.clock.seconds
-        final = sum(_OVERHEAD + _seconds_of(*pair) for pair in ranked[:FINALISTS])
-        refit = _GROWTH * _seconds_of(*ranked[0])
-        return float(min(final + refit, _MOST_RESERVED * self.clock.seconds))
+        winner = final_seconds(*ranked[0]) + refit_seconds(*ranked[0])
+        others = sum(final_seconds(*pair) for pair in ranked[1:FINALISTS])
+        return float(max(winner, min(winner + others, _MOST_RESERVED * self.clock.seconds)))
 
     def ranked(self) -> list[tuple[Candidate, FrozenTrial]]:
         """The candidates that have a result, with their best trial, the best first."""
@@ -107,19 +107,24 @@ class Contest:
         left = self.left()
         if left <= 0:
             return None
+        first, most = _FIRST_SHARE * left, min(_ONE_SHARE * left, self._most_seconds())
         untried = [one for one in self.candidates if not _search(one).claims.history().alive]
         if untried and not untried[0].has_steps:
-            return untried[0], _FIRST_SHARE * left / len(untried)
+            return untried[0], min(first / len(untried), most)
         hinted = [one for one in self.candidates if one.label not in exhausted and self._has_cheap_hints(one)]
         if hinted:
-            return hinted[0], _ONE_SHARE * left
+            return hinted[0], most
         if untried:
-            return untried[0], _FIRST_SHARE * left / len(untried)
+            return untried[0], min(first / len(untried), most)
         open_ones = [one for one in self._survivors() if one.label not in exhausted]
-        able = [one for one in open_ones if self._can_start(one, left)]
+        able = [one for one in open_ones if _can_start(one, min(left, self._most_seconds()))]
         if not able:
             return None
-        return min(able, key=_seconds), _ONE_SHARE * left
+        return min(able, key=_seconds), most
+
+    def _most_seconds(self) -> float:
+        """What a trial may take if it is to win: the final and the refit repeat it in the time that is left then."""
+        return self.clock.left() / (2 + _GROWTH)
 
     def _survivors(self) -> list[Candidate]:
         """The best of those that still have something to try; fewer the more of the budget is spent."""
@@ -141,10 +146,6 @@ class Contest:
             return False
         share = _CHEAP if candidate.needs_fit(hint) else _CHEAP_SCORING
         return fit_seconds(candidate) < share * self.clock.seconds
-
-    def _can_start(self, candidate: Candidate, left: float) -> bool:
-        """Whether a fit that cannot be stopped would end in time."""
-        return candidate.has_steps or _SAFETY * fit_seconds(candidate) < left
 
 
 @contextmanager
@@ -192,9 +193,24 @@ def fit_seconds(candidate: Candidate) -> float:
     return max((float(trial.user_attrs[OUTCOME]["seconds"]) for trial in _search(candidate).whole), default=0.0)
 
 
+def final_seconds(candidate: Candidate, trial: FrozenTrial) -> float:
+    """What a finalist is estimated to take."""
+    return _OVERHEAD + _seconds_of(candidate, trial)
+
+
+def refit_seconds(candidate: Candidate, trial: FrozenTrial) -> float:
+    """What the training on the whole log is estimated to take."""
+    return _GROWTH * _seconds_of(candidate, trial)
+
+
 def _seconds_of(candidate: Candidate, trial: FrozenTrial) -> float:
     """What the training of a trial takes when it is repeated."""
     return float(trial.user_attrs[OUTCOME]["seconds"]) if candidate.has_steps else fit_seconds(candidate)
+
+
+def _can_start(candidate: Candidate, left: float) -> bool:
+    """Whether a fit that cannot be stopped would end in time."""
+    return candidate.has_steps or _SAFETY * fit_seconds(candidate) < left
 
 
 def _seconds(candidate: Candidate) -> float:

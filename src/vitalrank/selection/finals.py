@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial
 from vitalrank._util.locks import waiting_writer
 from vitalrank.checkpoint import is_saved
 from vitalrank.comparing import Method, Outcome
+from vitalrank.comparing.outcomes import result_file
 from vitalrank.comparing.planning import slug
 from vitalrank.comparing.runner import Runner
 from vitalrank.comparing.store import ComparisonFolder
@@ -23,7 +24,8 @@ from vitalrank.config import TrainConfig
 from vitalrank.interactions import Interactions
 from vitalrank.models import load
 from vitalrank.selection.candidates import Candidate
-from vitalrank.selection.contest import fit_seconds
+from vitalrank.selection.clock import Clock
+from vitalrank.selection.contest import final_seconds, fit_seconds, refit_seconds
 from vitalrank.training import Trainer
 from vitalrank.tuning.claims import OUTCOME
 
@@ -42,11 +44,24 @@ class FinalStore(ComparisonFolder):
         identity = json.dumps([repr(model), repr(method.sampler), dict(method.training), seed], sort_keys=True)
         return self.path / f"{slug(method.label)}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
+    def has(self, method: Method, seed: int) -> bool:
+        """Whether an outcome is there."""
+        return result_file(self.folder(method, seed)).exists()
 
-def pick_finalists(ranked: Ranked, count: int, seconds: float) -> list[tuple[Candidate, FrozenTrial]]:
-    """The best candidates, and the baselines without epochs that cost next to nothing."""
-    cheap = [(one, best) for one, best in ranked[count:] if not one.has_steps and fit_seconds(one) < _CHEAP * seconds]
-    return [*ranked[:count], *cheap]
+
+def pick_finalists(
+    ranked: Ranked, count: int, clock: Clock, is_measured: Callable[[Method], bool]
+) -> list[tuple[Candidate, FrozenTrial]]:
+    """The winner, and as the time allows the next best and the baselines that cost next to nothing."""
+    cheap = [pair for pair in ranked[count:] if not pair[0].has_steps and fit_seconds(pair[0]) < _CHEAP * clock.seconds]
+    left = clock.left() - final_seconds(*ranked[0]) - refit_seconds(*ranked[0])
+    found = [ranked[0]]
+    for pair in [*cheap, *ranked[1:count]]:
+        needed = 0.0 if is_measured(method_of(*pair)) else final_seconds(*pair)
+        if needed <= max(left, 0.0):
+            found.append(pair)
+            left -= needed
+    return sorted(found, key=ranked.index)
 
 
 def method_of(candidate: Candidate, trial: FrozenTrial) -> Method:
@@ -57,12 +72,17 @@ def method_of(candidate: Candidate, trial: FrozenTrial) -> Method:
     return Method(candidate.label, partial(plan.model, settings), plan.sampler(settings), training)
 
 
+def final_store(out: Path | None) -> FinalStore | None:
+    """Where finalists of a search are kept."""
+    return None if out is None else FinalStore(out / "finals", keep_models=False)
+
+
 def run_finals(
     methods: Sequence[Method],
     parts: dict[str, Interactions],
     config: TrainConfig,
     fixed: Collection[str],
-    out: Path | None,
+    store: FinalStore | None,
     tick: Callable[[], None],
 ) -> list[Outcome]:
     """Train the finalists on all but test, and measure each once on test; those that are in the folder are read.
@@ -70,7 +90,6 @@ def run_finals(
     Validation is trained on, as the winner will be: the test follows what the models have seen without a gap.
     """
     runner = Runner(config, parts, counted=False, fixed=fixed)
-    store = None if out is None else FinalStore(out / "finals", keep_models=False)
     outcomes = []
     for method in methods:
         outcomes.append(runner.run(method, config.seed, store, lambda *_: tick(), show=False))

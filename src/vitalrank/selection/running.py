@@ -23,7 +23,15 @@ from vitalrank.report.searched import SEARCH
 from vitalrank.selection.candidates import SAMPLERS, Candidate, candidates_of
 from vitalrank.selection.clock import Clock
 from vitalrank.selection.contest import FINALISTS, Callback, Contest, opened
-from vitalrank.selection.finals import Ranked, alone, method_of, pick_finalists, refit_winner, run_finals
+from vitalrank.selection.finals import (
+    Ranked,
+    alone,
+    final_store,
+    method_of,
+    pick_finalists,
+    refit_winner,
+    run_finals,
+)
 from vitalrank.selection.results import TIE, Best, RankedModel, against_winner, verdict_of
 from vitalrank.tuning import Settings, studies
 from vitalrank.tuning.claims import OUTCOME
@@ -147,8 +155,12 @@ class _Request:
     def finish(self, candidates: Sequence[Candidate], ranked: Ranked, clock: Clock, left_out: dict[str, str]) -> Best:
         """Finalists on test, the winner on the whole log, and everything written."""
         winner, trial = ranked[0]
-        methods = [method_of(*pair) for pair in pick_finalists(ranked, FINALISTS, clock.seconds)]
-        outcomes = run_finals(methods, self.final_parts, self.config, self.fixed, self.out, clock.note)
+        store = final_store(self.out)
+        chosen = pick_finalists(
+            ranked, FINALISTS, clock, lambda one: store is not None and store.has(one, self.config.seed)
+        )
+        methods = [method_of(*pair) for pair in chosen]
+        outcomes = run_finals(methods, self.final_parts, self.config, self.fixed, store, clock.note)
         p_values = against_winner(winner.label, outcomes)
         verdict = verdict_of(winner.label, self.config.metric, outcomes, p_values)
         entries = _entries(candidates, ranked, outcomes, p_values, self.config.metric)
