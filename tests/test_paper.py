@@ -77,7 +77,8 @@ def test_the_page_has_a_verdict_for_every_claim(study):
     page = (study[1] / "index.md").read_text()
     assert "not run" not in page
     assert "not the paper's" in page
-    assert "VINS, the paper's weight against LFM-W" in page
+    assert "| VINS, the paper's weight | LFM-W |" in page
+    assert "claims need experiments" not in page
     for name in EXPERIMENTS:
         assert f"({name}.md)" in page
 

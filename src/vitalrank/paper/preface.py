@@ -26,18 +26,24 @@ of a log of the paper stands in for it (of another size, or filtered otherwise),
 never absolute values."""
 _ALIKE = 0.01  # the most that observations may differ where a log is taken for the paper's
 
-_PROTOCOLS = {
-    "valid": "Each user's last 20 % are the test part, the last 10 % of the rest the validation part. Every method is "
-    "tuned on valid with the same number of trials ({counts}): half of them spread over its own space, a quarter near "
-    "the best, a quarter nearer still; of {enough} or more, the last third is bred from the best few instead. Of "
-    "{plenty} or more, that is the first half; the second changes one setting of the best at a time, then breeds again."
-    " Then a run-off between the {finalists} best, at most half of all, with {runoff_seeds} seeds each; then {seeds} "
-    "seeds{model_seeds} with the winner, the best epoch by valid, test read once. A run with MF or CML has at most "
-    "{epochs} epochs, its learning rate is {schedule}. LFM-W and VINS search their weight and buffer too. The paper "
-    "has no validation part.",
-    "paper": "The paper's own: there is no validation part: settings ({trials} trials) and epoch are picked "
-    "on the test part, so every figure is too good, for all contenders alike.",
-}
+_VALID = (
+    "**Split**: each user's last 20 % are the test part, the last 10 % of the rest the validation part. The paper has "
+    "no validation part.",
+    "**Trials**: {counts}. Half of them are spread over the method's own space, a quarter lie near the best of those, "
+    "a quarter nearer still.{more_rounds} LFM-W and VINS search their weight and buffer too.",
+    "**Run-off**: the {finalists} best trials, at most half of all, are run again with {runoff_seeds} seeds each.",
+    "**Final runs**: {seeds} seeds{model_seeds} with the winner, the best epoch by valid, test read once.",
+    "**Length**: a run with MF or CML has at most {epochs} epochs, its learning rate is {schedule}.{cap}",
+)
+_MORE_ROUNDS = " Where there are {enough} or more, the last third is bred from the best few instead."
+_LINE_SEARCH = (
+    " Where there are {plenty} or more, that is the first half; the second changes one setting of the best at a time, "
+    "then breeds again."
+)
+_PAPER = (
+    "The paper's own protocol: there is no validation part. Settings ({trials} trials) and epoch are picked on the "
+    "test part, so every figure is too good, for all contenders alike."
+)
 
 
 def introduction(results: Mapping[str, Data]) -> list[str]:
@@ -87,25 +93,31 @@ def protocol(results: Mapping[str, Data]) -> list[str]:
         return []
     settings = facts["settings"]
     logs = ", ".join(f"{name} ({log['min_user']}-core)" for name, log in facts["logs"].items())
-    told = {**settings, **_exceptions(settings), "enough": ENOUGH, "plenty": PLENTY}
-    how = _PROTOCOLS[settings["protocol"]].format_map(defaultdict(lambda: "?", told))  # older ones had fewer
+    told = defaultdict(lambda: "?", {**settings, **_exceptions(settings)})  # older ones had fewer
+    points = _VALID if settings["protocol"] == "valid" else (_PAPER,)
+    lines = [point.format_map(told) for point in points]
     if not facts.get("searched", True):
         whose = _taken(facts)
-        how += f" **Settings that an earlier study had found were taken from it**{whose}, not searched again."
-    return ["## Protocol", how, f"Logs: {logs}.\n\nCommand: `{facts['command']}`"]
+        lines.append(f"**Settings that an earlier study had found were taken from it**{whose}, not searched again.")
+    lines += [f"**Logs**: {logs}.", f"**Command**: `{facts['command']}`"]
+    return ["## Protocol", "\n".join(f"- {line}" for line in lines)]
 
 
 def _exceptions(settings: Data) -> dict[str, str]:
-    """Trials of all methods, with those that have fewer; seeds of those that have other numbers of them."""
+    """Trials of all methods, with those that have fewer; seeds of those that have other numbers of them; the cap."""
     trials, seeds, cap = settings["trials"], settings["seeds"], settings.get("run_seconds")
     costly, model = settings.get("costly_trials") or trials, settings.get("model_trials", "?")
-    counts = [str(trials)]
+    counts = [f"{trials} for every method"]
     counts += [f"{costly} for CML, PRIS, SA and the softmax losses"] if costly != trials else []
     counts += [f"{model} for IRGAN, FPMC and MARank"] if model != trials else []
-    said = "; ".join([counts[0], ", ".join(counts[1:])]) if counts[1:] else counts[0]
-    said += f", each at most {cap:g} seconds of training" if cap else ""
     others = settings.get("model_seeds", "?")
-    return {"counts": said, "model_seeds": f" ({others} for IRGAN, FPMC and MARank)" if others != seeds else ""}
+    more = (_MORE_ROUNDS if trials >= ENOUGH else "") + (_LINE_SEARCH if trials >= PLENTY else "")
+    return {
+        "counts": counts[0] + (f", but {' and '.join(counts[1:])}" if counts[1:] else ""),
+        "model_seeds": f" ({others} for IRGAN, FPMC and MARank)" if others != seeds else "",
+        "more_rounds": more.format(enough=ENOUGH, plenty=PLENTY),
+        "cap": f" No run trains longer than {cap:g} seconds (of the processor, on a CPU)." if cap else "",
+    }
 
 
 def _taken(facts: Data) -> str:
