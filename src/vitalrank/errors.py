@@ -37,13 +37,13 @@ class GroupError(VitalrankError, RuntimeError):
 
     Attributes
     ----------
-    told
-        Whether that rank has said so itself.
+    reported
+        Whether that rank reported an error.
     gone
-        Whether it ended without a word, so that the run is worth a restart.
+        Whether it ended without one, so that the run is worth a restart.
     """
 
-    def __init__(self, message: str, told: bool = False, gone: bool = False) -> None:
+    def __init__(self, message: str, reported: bool = False, gone: bool = False) -> None:
         super().__init__(message)
-        self.told = told
+        self.reported = reported
         self.gone = gone

@@ -16,8 +16,8 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from vitalrank._util.display import first_line
-from vitalrank.distributed.alone import Alone
 from vitalrank.distributed.monitor import Monitor, StoreGoneError
+from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.errors import GroupError, VitalrankError
 
 Array = NDArray[Any]
@@ -25,13 +25,13 @@ Value = TypeVar("Value")
 _CHUNK = 1 << 26  # bytes of one message about many rows, so that each is soon through
 
 
-class Group(Alone):
+class Group(ProcessGroup):
     """The ranks of a run; all of them call the same methods in the same order.
 
     Parameters
     ----------
     store
-        Where the ranks meet.
+        The key-value store of the ranks.
     rank, size
         This one, and how many there are.
     process_group
@@ -46,68 +46,68 @@ class Group(Alone):
         self.patience = patience
         self.is_broken = False
         self._process_group = process_group
-        self._agreed: BaseException | None = None  # an error of this rank that all others have been told of
+        self._reported: BaseException | None = None  # an error of this rank that the others know already
         self._monitor = Monitor(store, rank, size)
-        self.hosts: list[str] = [str(host) for host in self.share(socket.gethostname())]
+        self.hosts: list[str] = [str(host) for host in self.all_gather_objects(socket.gethostname())]
 
     # ------------------------------------------------------------------------------------------------ messages
 
-    def exchange(self, memory: Any, starts: Sequence[int], sizes: Sequence[int]) -> None:
-        """Every rank's piece of ``memory`` (flat, an array or a tensor) to all ranks, each as long as ``sizes`` says.
+    def all_gather(self, memory: Any, starts: Sequence[int], sizes: Sequence[int]) -> None:
+        """Send every rank's piece of ``memory`` (flat, an array or a tensor) to all ranks; pieces differ in length.
 
-        Rank r's piece is at ``starts[r]``; this rank's own is there already.
+        Rank r's piece is ``memory[starts[r] : starts[r] + sizes[r]]``; this rank's own is there already.
         """
         flat = memory if isinstance(memory, torch.Tensor) else torch.from_numpy(memory)
         own = flat[starts[self.rank] : starts[self.rank] + sizes[self.rank]]
         peers = [(self.rank + step) % self.size for step in range(1, self.size)]
-        with self._talking():
+        with self._connected():
             waits = [self._receive(flat[starts[r] : starts[r] + sizes[r]], r) for r in peers if sizes[r]]
             waits += [self._send(own, r) for r in reversed(peers) if sizes[self.rank]]
             for wait in waits:
                 wait.wait()
 
-    def share(self, value: Any) -> list[Any]:
+    def all_gather_objects(self, value: Any) -> list[Any]:
         text = np.frombuffer(json.dumps(value).encode(), np.uint8)
         sizes = np.zeros(self.size, np.int64)
         sizes[self.rank] = len(text)
-        self.exchange(sizes, range(self.size), [1] * self.size)
+        self.all_gather(sizes, range(self.size), [1] * self.size)
         starts = np.cumsum(sizes) - sizes
         memory = np.zeros(int(sizes.sum()), np.uint8)
         memory[starts[self.rank] : starts[self.rank] + len(text)] = text
-        self.exchange(memory, starts.tolist(), sizes.tolist())
+        self.all_gather(memory, starts.tolist(), sizes.tolist())
         pieces = zip(starts.tolist(), sizes.tolist(), strict=True)
         return [json.loads(bytes(memory[start : start + size])) for start, size in pieces]
 
-    def first(self, work: Callable[[], Value]) -> Value:
+    def on_rank_zero(self, work: Callable[[], Value]) -> Value:
         result, error = None, None
-        if self.is_first:
+        if self.is_rank_zero:
             try:
                 result = work()
             except VitalrankError as failed:
                 error = failed
-        self.meet()  # the work may take long
-        said = self.share(None if error is None else str(error))[0]
+        self.barrier()  # the work may take long
+        said = self.all_gather_objects(None if error is None else str(error))[0]
         if error is not None:
-            self._agreed = error
+            self._reported = error
             raise error
         if said is not None:
-            raise GroupError(f"rank 0 stopped: {said}", told=True)
-        return self.share(result)[0]  # type: ignore[no-any-return]
+            raise GroupError(f"rank 0 stopped: {said}", reported=True)
+        return self.all_gather_objects(result)[0]  # type: ignore[no-any-return]
 
-    def joined(self, array: Array) -> Array:
+    def all_gather_rows(self, array: Array) -> Array:
         each = math.prod(array.shape[1:]) * array.itemsize
-        counts = [int(count) for count in self.share(len(array))]
+        counts = [int(count) for count in self.all_gather_objects(len(array))]
         sizes = [count * each for count in counts]
         starts = (np.cumsum(sizes) - sizes).tolist()
         memory = np.empty(sum(sizes), np.uint8)
         own = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         memory[starts[self.rank] : starts[self.rank] + len(own)] = own
-        self.exchange(memory, starts, sizes)
+        self.all_gather(memory, starts, sizes)
         return memory.view(array.dtype).reshape(sum(counts), *array.shape[1:])
 
-    def collect_rows(self, own: Array, bounds: Sequence[int], whole: Array | None) -> None:
-        """Rows of a table from the ranks that have them to where ``whole`` is given (on rank 0), or to all."""
-        to_all = self.everyone(whole is not None)
+    def gather_rows(self, own: Array, bounds: Sequence[int], whole: Array | None) -> None:
+        """Gather the rows of a table into ``whole``, on rank 0 or on every rank, whichever give it."""
+        to_all = self.all_ranks(whole is not None)
         if whole is not None:
             whole[bounds[self.rank] : bounds[self.rank + 1]] = own
         for root in range(self.size if to_all else 1):
@@ -116,30 +116,30 @@ class Group(Alone):
                     continue
                 target = None if whole is None else whole[bounds[source] : bounds[source + 1]]
                 count = bounds[source + 1] - bounds[source]
-                self._pass_rows(own, target, count, source, root)
+                self._send_rows(own, target, count, source, root)
 
-    def spread_rows(self, whole: Array | None, bounds: Sequence[int], own: Array) -> None:
-        """Rows of rank 0's table to the ranks that own them."""
-        if whole is not None and self.is_first:
+    def scatter_rows(self, whole: Array | None, bounds: Sequence[int], own: Array) -> None:
+        """Send the rows of rank 0's table to the ranks that own them."""
+        if whole is not None and self.is_rank_zero:
             own[...] = whole[bounds[0] : bounds[1]]
         for target in range(1, self.size):
             rows = None if whole is None else whole[bounds[target] : bounds[target + 1]]
-            self._pass_rows(rows, own, bounds[target + 1] - bounds[target], 0, target)
+            self._send_rows(rows, own, bounds[target + 1] - bounds[target], 0, target)
 
     def broadcast(self, array: Array) -> None:
-        """Rank 0's values of a table to all, in place."""
+        """Overwrite a table with that of rank 0, on all ranks."""
         for target in range(1, self.size):
-            self._pass_rows(array, array, len(array), 0, target)
+            self._send_rows(array, array, len(array), 0, target)
 
-    def _pass_rows(self, rows: Array | None, target: Array | None, count: int, source: int, root: int) -> None:
-        """So many rows from one rank to another, in pieces."""
+    def _send_rows(self, rows: Array | None, target: Array | None, count: int, source: int, root: int) -> None:
+        """Send ``count`` rows from rank ``source`` to rank ``root``, in pieces."""
         given = rows if self.rank == source else target
         if self.rank not in (source, root) or given is None or count == 0:
             return
         step = max(1, _CHUNK // max(given[:1].nbytes, 1))
         for start in range(0, count, step):
             piece = given[start : min(start + step, count)]
-            with self._talking():
+            with self._connected():
                 if self.rank == source:
                     self._send(torch.from_numpy(np.ascontiguousarray(piece)), root).wait()
                 else:
@@ -155,29 +155,29 @@ class Group(Alone):
 
     # ------------------------------------------------------------------------------------------------ failures
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         try:
-            gone = self._monitor.meet(self.patience)
+            gone = self._monitor.barrier(self.patience)
         except StoreGoneError as error:
             self._lost(error)
         if gone:
             self._lost(None)
 
     @contextmanager
-    def _talking(self) -> Iterator[None]:
+    def _connected(self) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:  # of torch.distributed: a peer closed its connection, or the time is over
             self._lost(error)
 
     def _lost(self, error: Exception | None) -> NoReturn:
-        """Say who failed or is gone."""
+        """Raise GroupError with the rank that failed or is gone."""
         self.is_broken = True
         try:
-            note = self._monitor.hear(seconds=2.0)
-            if note is not None:
-                raise GroupError(f"rank {note.rank} stopped: {note.message}", told=True) from None
-            gone = self._monitor.silent(seconds=6.0)
+            failure = self._monitor.wait_for_failure(seconds=2.0)
+            if failure is not None:
+                raise GroupError(f"rank {failure.rank} stopped: {failure.message}", reported=True) from None
+            gone = self._monitor.unresponsive(seconds=6.0)
         except StoreGoneError:
             gone = [0]
         if not gone:
@@ -188,19 +188,20 @@ class Group(Alone):
             ) from error
         names = ", ".join(f"{rank} on {self.hosts[rank]}" for rank in gone)
         raise GroupError(
-            f"rank {names} is gone without a word: killed, out of memory, or its machine is; resume the run.", gone=True
+            f"rank {names} is gone without an error message: killed, out of memory, or its machine is; resume the run.",
+            gone=True,
         ) from error
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def stop_others_on_error(self) -> Iterator[None]:
         try:
             yield
         except GroupError:
             self.close()
             raise
         except BaseException as error:
-            if error is not self._agreed:  # else the others know
-                self._monitor.note(first_line(error) or type(error).__name__)
+            if error is not self._reported:  # else the others know
+                self._monitor.report_failure(first_line(error) or type(error).__name__)
             self.close()
             raise
 

@@ -9,13 +9,13 @@ from datetime import timedelta
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
-from vitalrank.distributed.alone import Alone
+from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.errors import GroupError, SettingError
 
 if TYPE_CHECKING:
     from vitalrank.distributed.group import Group
 
-ALONE = Alone()
+SINGLE = ProcessGroup()
 _OWNER = "VITALRANK_GROUP_PROCESS"  # children of a rank inherit its environment and must not take its place
 _JOIN_SECONDS = 300  # for the slowest machine to get here
 _current: list[Group] = []
@@ -33,12 +33,12 @@ def is_restarted() -> bool:
     return is_started() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
 
 
-def current_group() -> Alone:
+def current_group() -> ProcessGroup:
     """The group that this process has joined, or a group of one."""
-    return _current[0] if _current and not _current[0].is_broken else ALONE
+    return _current[0] if _current and not _current[0].is_broken else SINGLE
 
 
-def join_group() -> Alone:
+def join_group() -> ProcessGroup:
     """Join the group, once in the life of a process; a group of one where torchrun started none.
 
     Examples
@@ -51,12 +51,12 @@ def join_group() -> Alone:
             raise GroupError("this process has left its group after an error; start it again.")
         return _current[0]
     if not is_started():
-        return ALONE
+        return SINGLE
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a rank that ends is no news
     group = _joined()
     os.environ[_OWNER] = str(os.getpid())
     _current.append(group)
-    check_alike(group, facts())
+    check_same_environment(group, numeric_environment())
     return group
 
 
@@ -100,8 +100,8 @@ def _joined() -> Group:
         ) from error
 
 
-def facts() -> dict[str, Any]:
-    """What must be alike on all machines for the same bits: processor and libraries."""
+def numeric_environment() -> dict[str, Any]:
+    """Processor and library versions, which must be the same on all machines for the same bits."""
     import llvmlite.binding as llvm
 
     cpu = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
@@ -111,9 +111,9 @@ def facts() -> dict[str, Any]:
     return {"processor": cpu, "features": str(features), **versions}
 
 
-def check_alike(group: Alone, own: Mapping[str, Any]) -> None:
-    """Refuse a group whose machines compile or compute differently."""
-    found = group.share(dict(own))
+def check_same_environment(group: ProcessGroup, own: Mapping[str, Any]) -> None:
+    """Reject a group whose machines compile or compute differently."""
+    found = group.all_gather_objects(dict(own))
     for name in own:
         values = [of_rank.get(name) for of_rank in found]
         other = next((rank for rank, value in enumerate(values) if value != values[0]), None)

@@ -1,4 +1,4 @@
-"""Who is alive: each rank counts a heartbeat in the group's store, and leaves a note there before it fails."""
+"""Liveness of the ranks: each counts a heartbeat in the group's store, and reports its failure there."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 BEAT_SECONDS = 0.5
-_NOTE, _HEARD = "note", "heard"
+_FAILURE, _READ = "failure", "read"
 _POLLS = (0.001, 0.1)  # seconds between two looks at the store, from the first to the slowest
 
 
 @dataclass(frozen=True)
-class Note:
-    """What a rank says before it stops."""
+class Failure:
+    """The error of a rank that stops."""
 
     rank: int
     message: str
@@ -28,13 +28,13 @@ class StoreGoneError(Exception):
 
 
 class Monitor:
-    """Heartbeats, meetings and the note of who failed, over a store with ``set``, ``get``, ``add`` and ``check``."""
+    """Heartbeats, barriers and the first failure, over a store with ``set``, ``get``, ``add`` and ``check``."""
 
     def __init__(self, store: Any, rank: int, size: int) -> None:
         self._store = store
         self._rank = rank
         self._size = size
-        self._meetings = 0
+        self._barriers = 0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="vitalrank-heartbeat", daemon=True)
         self._thread.start()
@@ -50,42 +50,42 @@ class Monitor:
                 self._store.add(f"beat/{self._rank}", 1)
             self._stopped.wait(BEAT_SECONDS)
 
-    def _asked(self, question: Callable[[], Any]) -> Any:
+    def _ask_store(self, question: Callable[[], Any]) -> Any:
         try:
             return question()
         except RuntimeError as error:
             raise StoreGoneError(str(error)) from error
 
-    def note(self, message: str) -> None:
-        """Leave a note, if nobody else has, and wait until the others have read it, or could have."""
+    def report_failure(self, message: str) -> None:
+        """Report a failure, unless another rank has, and wait up to 3 s until the others have read it."""
         text = json.dumps({"rank": self._rank, "message": message})
         with suppress(StoreGoneError):
-            if self._asked(lambda: self._store.add(f"{_NOTE}/count", 1)) == 1:
-                self._asked(lambda: self._store.set(_NOTE, text))
-                self._until(lambda: self._store.add(_HEARD, 0) >= self._size - 1, seconds=3.0)
+            if self._ask_store(lambda: self._store.add(f"{_FAILURE}/count", 1)) == 1:
+                self._ask_store(lambda: self._store.set(_FAILURE, text))
+                self._until(lambda: self._store.add(_READ, 0) >= self._size - 1, seconds=3.0)
 
-    def noted(self) -> Note | None:
-        """The note, if a rank left one."""
-        if not self._asked(lambda: self._store.check([_NOTE])):
+    def failure(self) -> Failure | None:
+        """The failure that was reported first, if there is one."""
+        if not self._ask_store(lambda: self._store.check([_FAILURE])):
             return None
-        said = json.loads(self._asked(lambda: self._store.get(_NOTE)))
-        return Note(int(said["rank"]), str(said["message"]))
+        said = json.loads(self._ask_store(lambda: self._store.get(_FAILURE)))
+        return Failure(int(said["rank"]), str(said["message"]))
 
-    def hear(self, seconds: float) -> Note | None:
-        """The note, waited for, and that it was read."""
-        found: list[Note | None] = [None]
+    def wait_for_failure(self, seconds: float) -> Failure | None:
+        """Wait for the report of a failure, and acknowledge it."""
+        found: list[Failure | None] = [None]
 
         def look() -> bool:
-            found[0] = self.noted()
+            found[0] = self.failure()
             return found[0] is not None
 
         self._until(look, seconds)
         if found[0] is not None:
-            self._asked(lambda: self._store.add(_HEARD, 1))
+            self._ask_store(lambda: self._store.add(_READ, 1))
         return found[0]
 
-    def silent(self, seconds: float) -> list[int]:
-        """The ranks whose heart does not beat within so many seconds."""
+    def unresponsive(self, seconds: float) -> list[int]:
+        """The ranks without a heartbeat within so many seconds."""
         others = [rank for rank in range(self._size) if rank != self._rank]
         before = {rank: self._beats(rank) for rank in others}
         left = set(others)
@@ -100,18 +100,18 @@ class Monitor:
         return sorted(left)
 
     def _beats(self, rank: int) -> int:
-        return int(self._asked(lambda: self._store.add(f"beat/{rank}", 0)))
+        return int(self._ask_store(lambda: self._store.add(f"beat/{rank}", 0)))
 
-    def meet(self, patience: float) -> Collection[int]:
-        """Wait until all ranks are here; returns those that are gone, if the wait is in vain."""
-        self._meetings += 1
-        key = f"meet/{self._meetings}"
-        self._asked(lambda: self._store.add(key, 1))
+    def barrier(self, patience: float) -> Collection[int]:
+        """Wait until all ranks have arrived; returns those that are gone, if any."""
+        self._barriers += 1
+        key = f"barrier/{self._barriers}"
+        self._ask_store(lambda: self._store.add(key, 1))
         last: dict[int, tuple[int, float]] = {}
         while True:
             if self._until(lambda: self._store.add(key, 0) >= self._size, seconds=1.0):
                 return ()
-            if self.noted() is not None:
+            if self.failure() is not None:
                 return (-1,)
             now = time.monotonic()
             for rank in range(self._size):
@@ -124,7 +124,7 @@ class Monitor:
 
     def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
         end, pause = time.monotonic() + seconds, _POLLS[0]
-        while not self._asked(is_so):
+        while not self._ask_store(is_so):
             if time.monotonic() > end:
                 return False
             time.sleep(pause)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.distributed.alone import Alone
+from vitalrank.distributed.process_group import ProcessGroup
 
 Array = NDArray[Any]
 
@@ -28,7 +28,7 @@ def rank_bounds(indptr: Array, size: int) -> tuple[NDArray[np.int64], list[int]]
     return indptr[users].astype(np.int64), users.tolist()
 
 
-def own_part(users: NDArray[np.int64], indptr: NDArray[np.int64], group: Alone) -> slice:
+def own_part(users: NDArray[np.int64], indptr: NDArray[np.int64], group: ProcessGroup) -> slice:
     """Which of some users (ascending) belong to this rank: the same as in training."""
     if group.size == 1:
         return slice(None)

@@ -24,7 +24,7 @@ from vitalrank.engines.correcting import corrected
 from vitalrank.engines.mf import MFEngine, new_shard
 from vitalrank.engines.mf_cpu import ADVICE, UNMIXED
 from vitalrank.engines.rank_buffers import Contribution, RankBuffers
-from vitalrank.engines.spreading import RowShards, add_counts
+from vitalrank.engines.row_shards import RowShards, add_counts
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.permutation import Permutation, epoch_permutation
@@ -102,10 +102,10 @@ class RankedEngine(MFEngine, HostEngine):
     # ------------------------------------------------------------------------------------- whole and own values
 
     def whole_values(self) -> dict[str, Array]:
-        return {"users": self._users.collect(self.users), "items": self.items}
+        return {"users": self._users.gather(self.users), "items": self.items}
 
     def whole_state(self) -> dict[str, Array]:
-        return {"users": self._users.collect(self._live_state()["users"]), "items": self._tables.item_state}
+        return {"users": self._users.gather(self._live_state()["users"]), "items": self._tables.item_state}
 
     def copy(self) -> Mapping[str, Any]:
         return OwnValues(users=self.users[self._own].copy(), items=self.items.copy())
@@ -113,10 +113,10 @@ class RankedEngine(MFEngine, HostEngine):
     def to_numpy(self, copy: Mapping[str, Any]) -> Mapping[str, Array]:
         if not isinstance(copy, OwnValues):
             return copy
-        return {"users": self._users.collect(copy["users"], self.users.shape), "items": copy["items"]}
+        return {"users": self._users.gather(copy["users"], self.users.shape), "items": copy["items"]}
 
     def complete(self) -> dict[str, Array]:
-        return {"users": self._users.collect(self.users, to_all=True), "items": self.items}
+        return {"users": self._users.gather(self.users, to_all=True), "items": self.items}
 
     def _restore(self, tables: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Set the tables to this rank's own values, or to the whole ones that rank 0 has."""
@@ -126,15 +126,15 @@ class RankedEngine(MFEngine, HostEngine):
         for name, table in tables.items():
             if arrays[name].shape != table.shape:  # else a single row would be broadcast over all
                 raise ValueError(f"{name} is {tuple(arrays[name].shape)}, not {tuple(table.shape)}")
-        self._group.meet()  # rank 0 may have read them from a slow disk
-        self._users.spread(arrays["users"], tables["users"][self._own])
-        if self._group.is_first:
+        self._group.barrier()  # rank 0 may have read them from a slow disk
+        self._users.scatter(arrays["users"], tables["users"][self._own])
+        if self._group.is_rank_zero:
             tables["items"][...] = arrays["items"]
         self._group.broadcast(tables["items"])
 
     def is_finite(self) -> bool:
         own = bool(np.isfinite(self._tables.users[self._own, 0]).all()) and bool(np.isfinite(self.items).all())
-        return self._group.everyone(own)
+        return self._group.all_ranks(own)
 
     # ------------------------------------------------------------------------------------------------- training
 
@@ -144,7 +144,7 @@ class RankedEngine(MFEngine, HostEngine):
         totals, counts = Totals(), self._sampler.counts
         before = None if counts is None else counts.sums()
         starts = range(0, len(self._train), self._batch)
-        self._group.meet()
+        self._group.barrier()
         for start, step_size in zip(starts, self._step_sizes(rate), strict=True):
             with enough_memory("cpu", 0, ADVICE):
                 self._train_batch(permutation, start, step_size, totals)
@@ -172,8 +172,8 @@ class RankedEngine(MFEngine, HostEngine):
         batch, step = message.batch, message.buffers
         train_step(config, step_size, ids, weights, mix, batch, self._tables, step, *message.coalesced, halves=USERS)
         message.write(Contribution.of(draw, ids, weights, batch.weights, step.vanished))
-        self._meet_if_compiling()
-        group.exchange(buffers.memory, message.starts.tolist(), message.sizes.tolist())
+        self._wait_while_compiling()
+        group.all_gather(buffers.memory, message.starts.tolist(), message.sizes.tolist())
         whole = buffers.whole(ids.shape[1])
         lay_out(
             buffers.owners, message.starts, buffers.words, buffers.codes, whole.batch, whole.ids,
@@ -183,7 +183,7 @@ class RankedEngine(MFEngine, HostEngine):
             config, step_size, whole.ids, weights, mix, whole.batch, self._tables, whole.buffers, *message.coalesced,
             halves=ITEMS,
         )  # fmt: skip
-        self._meet_if_compiling()
+        self._wait_while_compiling()
         found = message.contributions()
         totals.positives += len(whole.ids)
         totals.skipped += skipped
@@ -196,11 +196,11 @@ class RankedEngine(MFEngine, HostEngine):
         if found.violated is not None:
             totals.violated = (totals.violated or 0) + found.violated
 
-    def _meet_if_compiling(self) -> None:
+    def _wait_while_compiling(self) -> None:
         """Wait for ranks that still compile: that takes longer than a message may."""
         if self._compiled < 2:
             self._compiled += 1
-            self._group.meet()
+            self._group.barrier()
 
     def _draw(self, permutation: Permutation, start: int, own: int) -> Any:
         """Draw negatives for this rank's positives, as they are drawn in the whole batch."""

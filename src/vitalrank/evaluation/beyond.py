@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank.distributed.alone import Alone
+from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.errors import SettingError
 from vitalrank.evaluation.grouping import popularity_band
 from vitalrank.interactions import Interactions
@@ -69,10 +69,10 @@ class BeyondAccuracy:
             n = int(length)
             self.per_user[name][rows] = _PER_USER[metric](self, rows, items[:, :n], hits[:, :n], n)
 
-    def join(self, group: Alone) -> None:
+    def join(self, group: ProcessGroup) -> None:
         """Bring together what the ranks of a group have gathered, each of its own users."""
-        self.per_user = {name: group.joined(values) for name, values in self.per_user.items()}
-        self._shown = {n: group.joined(counts[None]).sum(0) for n, counts in self._shown.items()}
+        self.per_user = {name: group.all_gather_rows(values) for name, values in self.per_user.items()}
+        self._shown = {n: group.all_gather_rows(counts[None]).sum(0) for n, counts in self._shown.items()}
 
     @property
     def together(self) -> dict[str, float]:

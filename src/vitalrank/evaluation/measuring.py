@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import is_count, parse_metric
 from vitalrank._util.threads import limited
-from vitalrank.distributed.alone import Alone
+from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.distributed.ranges import own_part
 from vitalrank.errors import DataError, SettingError
 from vitalrank.evaluation.beyond import BeyondAccuracy
@@ -41,7 +41,7 @@ def evaluate(
     threads: int | None = None,
     device: str | None = None,
     categories: Sequence[Any] | None = None,
-    group: Alone | None = None,
+    group: ProcessGroup | None = None,
 ) -> Evaluation:
     """Rank the whole catalogue for every user of ``test`` and measure the top of each list.
 
@@ -100,7 +100,7 @@ def evaluate(
         raise SettingError(f"model is of type {type(model).__name__}; give the model first: evaluate(model, test).")
     check_same_ids(model.train, test, "test")
     warn_of_training_rows(model.train, test)
-    settings = _Settings(at, by, metrics, bootstrap, seed, threads, device, categories, group or Alone())
+    settings = _Settings(at, by, metrics, bootstrap, seed, threads, device, categories, group or ProcessGroup())
     return _evaluate(model, test, exclude, settings)
 
 
@@ -116,7 +116,7 @@ class _Settings:
     threads: int | None = None
     device: str | None = None
     categories: Sequence[Any] | None = None
-    group: Alone = field(default_factory=Alone)
+    group: ProcessGroup = field(default_factory=ProcessGroup)
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse what cannot be measured."""
@@ -176,11 +176,13 @@ def _rank(
         for n, mask in shown.items():
             top = items[:, :n]
             mask[top[top >= 0]] = True
-    group.meet()  # users of one rank may take longer than those of another
-    coverage = {n: float(group.joined(mask[None]).any(0).mean()) for n, mask in shown.items()}
+    group.barrier()  # users of one rank may take longer than those of another
+    coverage = {n: float(group.all_gather_rows(mask[None]).any(0).mean()) for n, mask in shown.items()}
     beyond.join(group)
-    hit = group.joined(np.concatenate(found))
-    return Lists(everybody, relevant[everybody], group.joined(hits), hit, coverage, beyond.per_user, beyond.together)
+    hit = group.all_gather_rows(np.concatenate(found))
+    return Lists(
+        everybody, relevant[everybody], group.all_gather_rows(hits), hit, coverage, beyond.per_user, beyond.together
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- intervals
@@ -206,7 +208,7 @@ def _lengths(at: int | Sequence[int]) -> list[int]:
 
 
 def value_of(
-    model: Scorer, held_out: Interactions, metric: str, threads: int | None = None, group: Alone | None = None
+    model: Scorer, held_out: Interactions, metric: str, threads: int | None = None, group: ProcessGroup | None = None
 ) -> float:
     """One metric, such as ``"ndcg@10"``, of a model on a held-out part; the ranks of a group share the users.
 
@@ -219,7 +221,7 @@ def value_of(
     """
     name, length = parse_metric(metric)
     check_same_ids(model.train, held_out, "test")
-    settings = _Settings(length, metrics=(name,), threads=threads, group=group or Alone())
+    settings = _Settings(length, metrics=(name,), threads=threads, group=group or ProcessGroup())
     return float(_evaluate(model, held_out, None, settings)[metric])
 
 

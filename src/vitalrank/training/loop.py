@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vitalrank.config import TrainConfig
-from vitalrank.distributed.alone import Alone
+from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.engines.base import Engine, Totals
 from vitalrank.errors import TrainingError, VitalrankError
 from vitalrank.history import Record
@@ -44,7 +44,7 @@ class TrainingLoop:
     bar: ProgressBar
     interrupt: Interrupt
     build: Callable[[], Engine]  # makes a fresh engine at its initial values
-    group: Alone  # all ranks go the same way: where they could differ, they agree first
+    group: ProcessGroup  # all ranks go the same way: where they could differ, they agree first
     between_epochs: bool = True  # False while the engine is ahead of `run`: within an epoch, or after a diverged one
 
     def run_epochs(self) -> None:
@@ -78,7 +78,7 @@ class TrainingLoop:
                 return "patience"
             record = self._epoch(self.run.epoch + 1)
             stop = [callback(record, self.model) for callback in self.callbacks]
-            if self.group.anyone(any(stop)):
+            if self.group.any_rank(any(stop)):
                 return "callback"
             if self._is_interrupted():
                 return "interrupted"
@@ -89,7 +89,7 @@ class TrainingLoop:
 
     def _is_interrupted(self) -> bool:
         """Whether a signal came, to any of the ranks: then it is as if it came to all."""
-        self.interrupt.number = max(self.group.share(self.interrupt.number or 0)) or None
+        self.interrupt.number = max(self.group.all_gather_objects(self.interrupt.number or 0)) or None
         return self.interrupt.wanted
 
     def _patience_exhausted(self) -> bool:

@@ -18,7 +18,7 @@ from vitalrank._util.locks import only_writer
 from vitalrank._util.memory import absent
 from vitalrank.checkpoint import Saved, is_saved, read_folder, read_meta, write_folder
 from vitalrank.config import saved_setting
-from vitalrank.distributed.alone import Alone
+from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.engines.base import Engine
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
@@ -98,7 +98,7 @@ class RunFolder:
     identity: dict[str, Any]
     epochs: int | None
     seconds: float | None
-    group: Alone = field(default_factory=Alone)  # whose rank 0 reads and writes
+    group: ProcessGroup = field(default_factory=ProcessGroup)  # whose rank 0 reads and writes
     written: int = 0  # epoch of the state that the folder holds, 0 for none
     stopped: str | None = None  # why that run ended, as the folder says
     _time: float = field(default_factory=time.monotonic)
@@ -107,7 +107,7 @@ class RunFolder:
         """Whether it is time to write."""
         enough_epochs = self.epochs is not None and epoch - self.written >= self.epochs
         is_time = self.seconds is not None and time.monotonic() - self._time >= self.seconds
-        return enough_epochs or self.group.anyone(is_time and self.group.is_first)
+        return enough_epochs or self.group.any_rank(is_time and self.group.is_rank_zero)
 
     def write(self, model: SavableModel, engine: Engine, run: RunState) -> None:
         """Write the model as it should be served, and the state to go on from."""
@@ -129,12 +129,12 @@ class RunFolder:
             copy = engine.to_numpy(run.previous_best.values or {})
             tensors |= {_PREVIOUS + name: array for name, array in copy.items()}
         meta = {**model.meta(), "training": training}
-        self.group.first(lambda: write_folder(self.path, meta, tensors, model.ids()))
+        self.group.on_rank_zero(lambda: write_folder(self.path, meta, tensors, model.ids()))
         self.written, self.stopped, self._time = run.epoch, run.history.stopped, time.monotonic()
 
     def resume(self, engine: Engine) -> RunState:
         """Restore the engine to the saved state; a run at epoch 0 if there is no folder yet."""
-        saved = read_by_first(self.group, self.path)
+        saved = read_on_rank_zero(self.group, self.path)
         if saved is None:
             return RunState()
         record = self._checked(saved.meta)
@@ -168,7 +168,7 @@ class RunFolder:
     def locked(self, resume: bool) -> Iterator[None]:
         """Lock the folder for this run; one that is taken fails now and not after the first hour."""
         with ExitStack() as stack:
-            self.group.first(lambda: self._lock(stack, resume))
+            self.group.on_rank_zero(lambda: self._lock(stack, resume))
             yield
 
     def _lock(self, stack: ExitStack, resume: bool) -> None:
@@ -206,7 +206,7 @@ def run_folder(
     identity: dict[str, Any],
     epochs: int | None,
     seconds: float | None,
-    group: Alone | None = None,
+    group: ProcessGroup | None = None,
 ) -> RunFolder:
     """A checked ``RunFolder``."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
@@ -215,10 +215,10 @@ def run_folder(
         check_count("checkpoint_epochs", epochs)
     if seconds is not None and seconds != np.inf and not (is_number(seconds) and seconds >= 0):
         raise SettingError(f"checkpoint_seconds is {seconds!r}; it must be at least 0, or None.")
-    return RunFolder(Path(path).absolute(), identity, epochs, seconds, group or Alone())
+    return RunFolder(Path(path).absolute(), identity, epochs, seconds, group or ProcessGroup())
 
 
-def read_by_first(group: Alone, path: Path) -> Saved | None:
+def read_on_rank_zero(group: ProcessGroup, path: Path) -> Saved | None:
     """A folder as rank 0 reads it; on other ranks its arrays are zeros of their shapes. None if there is none."""
     held: list[Saved] = []
 
@@ -230,8 +230,8 @@ def read_by_first(group: Alone, path: Path) -> Saved | None:
         shapes = {name: (array.shape, array.dtype.str) for name, array in saved.tensors.items()}
         return {"meta": saved.meta, "shapes": shapes} if group.size > 1 else {}
 
-    told = group.first(read)
-    if told is None or held:
+    header = group.on_rank_zero(read)
+    if header is None or held:
         return held[0] if held else None
-    tensors = {name: absent(tuple(shape), kind) for name, (shape, kind) in told["shapes"].items()}
-    return Saved(told["meta"], tensors, None)
+    tensors = {name: absent(tuple(shape), kind) for name, (shape, kind) in header["shapes"].items()}
+    return Saved(header["meta"], tensors, None)

@@ -13,8 +13,8 @@ from typing import Any
 from vitalrank._util.devices import dedicated_stream, resolve
 from vitalrank._util.threads import limited
 from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
-from vitalrank.distributed.alone import Alone
 from vitalrank.distributed.joining import is_restarted, join_group, local_threads
+from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.engines.base import Engine
 from vitalrank.errors import SettingError
 from vitalrank.history import History
@@ -116,7 +116,7 @@ class Trainer:
 
         with (
             interruptible() as interrupt,
-            group.guarded(),
+            group.stop_others_on_error(),
             locked,
             limited(threads),
             dedicated_stream(self.config.device),
@@ -132,7 +132,7 @@ class Trainer:
                 run.history.sampler, run.history.settings = repr(sampler), self.config.run_identity()
                 run.history.start = None if start is None else start.origin
                 model.history = run.history
-                with ProgressBar(self.config.epochs, len(train), self.progress if group.is_first else False) as bar:
+                with ProgressBar(self.config.epochs, len(train), self.progress if group.is_rank_zero else False) as bar:
                     # No local name may keep the loop: the engine has to be freed below.
                     TrainingLoop(
                         self.config, self.callbacks, model, engine, valid, folder, run, bar, interrupt, build, group
@@ -162,13 +162,13 @@ class Trainer:
         if len(valid) == 0:
             raise SettingError("the validation log is empty; hold out a larger share, or leave valid out.")
 
-    def _check_same_run(self, group: Alone, model: Any, train: Interactions, sampler: Any) -> None:
+    def _check_same_run(self, group: ProcessGroup, model: Any, train: Interactions, sampler: Any) -> None:
         """Stop ranks that were not given the same log, model, sampler and settings."""
         if group.size == 1:
             return
-        group.meet()  # some may have read the log later than others
+        group.barrier()  # some may have read the log later than others
         own = [train.fingerprint, repr(model), _ADDRESS.sub("", repr(sampler)), repr(self.config.run_identity())]
-        for rank, found in enumerate(group.share(own)):
+        for rank, found in enumerate(group.all_gather_objects(own)):
             for name, mine, theirs in zip(("log", "model", "sampler", "settings"), own, found, strict=True):
                 if mine != theirs:
                     raise SettingError(
@@ -183,7 +183,7 @@ class Trainer:
         sampler: Any,
         valid: Interactions | None,
         start: WarmStart | None,
-        group: Alone,
+        group: ProcessGroup,
     ) -> RunFolder | None:
         if self._checkpoint is None:
             return None

@@ -1,4 +1,4 @@
-"""How rows are spread over the ranks of a group, and brought together again."""
+"""Tables whose rows are sharded over the ranks of a group: gather, scatter, and checks."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ class RowShards:
         self._bounds = bounds
         self._own = slice(bounds[group.rank], bounds[group.rank + 1])
 
-    def collect(self, table: Array, shape: tuple[int, ...] | None = None, to_all: bool = False) -> Array:
+    def gather(self, table: Array, shape: tuple[int, ...] | None = None, to_all: bool = False) -> Array:
         """The whole table on rank 0, or on all; elsewhere zeros that take no memory.
 
         ``table`` has this rank's rows at their places; with ``shape``, that of the whole, it has these rows alone.
         """
         own = table[self._own] if shape is None else table
         shape = table.shape if shape is None else shape
-        if to_all or self._group.is_first:
+        if to_all or self._group.is_rank_zero:
             whole = np.empty(shape, table.dtype)
-            self._group.collect_rows(np.ascontiguousarray(own), self._bounds, whole)
+            self._group.gather_rows(np.ascontiguousarray(own), self._bounds, whole)
             return whole
-        self._group.collect_rows(np.ascontiguousarray(own), self._bounds, None)
+        self._group.gather_rows(np.ascontiguousarray(own), self._bounds, None)
         return absent(shape, table.dtype)
 
-    def spread(self, whole: Array, own: Array) -> None:
-        """Rank 0's rows to the ranks that own them."""
-        self._group.spread_rows(whole if self._group.is_first else None, self._bounds, own)
+    def scatter(self, whole: Array, own: Array) -> None:
+        """Send the rows of rank 0 to the ranks that own them."""
+        self._group.scatter_rows(whole if self._group.is_rank_zero else None, self._bounds, own)
 
     def check_same(self, table: Array, what: str) -> None:
         """Stop when a table that all ranks should have alike differs between them."""
-        found = self._group.share(zlib.crc32(np.ascontiguousarray(table).data))
+        found = self._group.all_gather_objects(zlib.crc32(np.ascontiguousarray(table).data))
         for rank, digest in enumerate(found):
             if digest != found[0]:
                 raise TrainingError(
@@ -60,7 +60,7 @@ def add_counts(group: Group, counts: Any, before: Mapping[str, Any]) -> None:
     flat = np.concatenate([array.reshape(-1) for array in arrays.values()])
     memory = np.zeros((group.size, len(flat)), np.int64)
     memory[group.rank] = flat
-    group.exchange(memory.reshape(-1), [rank * len(flat) for rank in range(group.size)], [len(flat)] * group.size)
+    group.all_gather(memory.reshape(-1), [rank * len(flat) for rank in range(group.size)], [len(flat)] * group.size)
     total = memory.sum(0)
     for name, array in arrays.items():
         piece, total = total[: array.size], total[array.size :]
