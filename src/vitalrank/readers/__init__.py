@@ -19,6 +19,7 @@ from vitalrank.readers.finding import find_files
 from vitalrank.readers.lines import Wanted
 from vitalrank.readers.parquet import read_parquet
 from vitalrank.readers.sources import PARQUET, TextSource, as_file, magic
+from vitalrank.readers.stores import StoredFile
 from vitalrank.readers.text import read_text
 
 __all__ = ["read"]
@@ -50,9 +51,11 @@ def read(
     path
         A file; a pipe or a web address (``https://...``), copied to a temporary file first; a folder or a glob
         pattern, whose files are read in the order of their names; or several of these, read in the order given. Files
-        read together have one format. A data frame is taken as by `Interactions.from_frame`, a SciPy sparse matrix or
-        array as by `Interactions.from_csr`, a database cursor as by `Interactions.from_rows`. A folder
-        that ``vitalrank data prepare --out`` wrote is opened as `Prepared.log` says.
+        read together have one format. Files, folders and patterns may lie in an object store (``s3://bucket/log/``,
+        ``gs://``, ``abfs://``) or in HDFS, as ``pyarrow.fs.FileSystem.from_uri`` takes them. A data frame is taken
+        as by `Interactions.from_frame`, a SciPy sparse matrix or array as by `Interactions.from_csr`, a database cursor
+        as by `Interactions.from_rows`. A folder that ``vitalrank data prepare --out`` wrote is opened as `Prepared.log`
+        says.
     user, item, time
         Column names (or positions from 0, in a file without header); None looks for well-known names.
         ``time=False`` ignores times, so that a user's rows keep the order of the file.
@@ -102,7 +105,9 @@ def collect(source: Source, wanted: Wanted, sep: str | None, header: bool | None
         _read_file(file, wanted, sep, header, collector)
 
 
-def _read_file(path: Path | str, wanted: Wanted, sep: str | None, header: bool | None, collector: Collector) -> None:
+def _read_file(
+    path: Path | str | StoredFile, wanted: Wanted, sep: str | None, header: bool | None, collector: Collector
+) -> None:
     collector.open(path)
     with as_file(path) as file:
         if magic(file) == PARQUET:

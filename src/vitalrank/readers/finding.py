@@ -1,4 +1,4 @@
-"""The files that a path, a web address, a folder, a glob pattern or a list of these stands for."""
+"""The files that a path, an address, a folder, a glob pattern or a list of these stands for."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from pathlib import Path
 from vitalrank._util.display import printable, quoted
 from vitalrank.errors import DataError, SettingError
 from vitalrank.prepared import is_unfinished
+from vitalrank.readers.stores import StoredFile, store_address, stored_files
 
 _ADDRESS = re.compile(r"(https?):/+(?=[^/])", re.IGNORECASE)  # a Path has one slash of the two
 
 
-def find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path | str]:
+def find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path | str | StoredFile]:
     """The files to read, in order: those of a folder or a pattern by name, those of a list as given.
 
-    Web addresses are strings.
+    Web addresses are strings, files of an object store are opened through pyarrow.
 
     Examples
     --------
@@ -37,6 +38,8 @@ def find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> l
         if not source or not all(isinstance(path, str | PathLike) for path in source):
             raise SettingError(f"read({quoted(source)}): give a path, several paths, a data frame or a sparse matrix.")
         return [file for path in source for file in find_files(path)]
+    if stored := store_address(str(source)):
+        return [*stored_files(stored)]
     path = Path(source)  # type: ignore[arg-type]
     try:
         if path.is_dir():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,8 @@ from vitalrank.interactions.columns import Columns, recognise
 from vitalrank.interactions.unrecognised_time import SAMPLE, first_values
 from vitalrank.readers.collecting import Collector
 from vitalrank.readers.lines import ROLES, Layout, LogRow, SlowPathNeeded, Wanted
+from vitalrank.readers.sources import open_file
+from vitalrank.readers.stores import StoredFile, unreadable
 
 BATCH_ROWS = 1 << 18
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
@@ -29,14 +30,16 @@ _TARGETS = (
 )
 
 
-def read_parquet(path: Path, wanted: Wanted, collector: Collector) -> None:
+def read_parquet(path: Path | StoredFile, wanted: Wanted, collector: Collector) -> None:
     """Stream a Parquet file into the collector."""
     if any(isinstance(column, int) and not isinstance(column, bool) for column in wanted):
         raise DataError(f"{collector.source}: Parquet columns have names; give them and no positions.")
     try:
-        with pa.OSFile(os.fsencode(path)) as raw:
+        with open_file(path) as raw:
             _read(raw, wanted, collector)
     except (pa.ArrowException, UnicodeError, OSError) as error:
+        if isinstance(path, StoredFile) and isinstance(error, OSError):  # the connection, or damaged pages
+            raise unreadable(path.address, error) from error
         raise DataError(f"{collector.source}: damaged Parquet file ({first_line(error)}); write it again.") from error
 
 

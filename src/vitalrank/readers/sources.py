@@ -18,6 +18,7 @@ import pyarrow as pa
 from vitalrank._util.display import printable
 from vitalrank.errors import DataError
 from vitalrank.readers.lines import Block
+from vitalrank.readers.stores import StoredFile, unreadable
 
 BLOCK = 1 << 22
 LONGEST_LINE = 1 << 26
@@ -33,8 +34,13 @@ NOT_TEXT = {
 
 
 @contextmanager
-def as_file(path: Path | str) -> Iterator[Path]:
+def as_file(path: Path | str | StoredFile) -> Iterator[Path | StoredFile]:
     """The file itself, or a copy of what comes through a pipe or from a web address, which is read only once."""
+    if isinstance(path, StoredFile):
+        if not magic(path, 1):
+            raise DataError(f"{printable(path)} is empty.")
+        yield path
+        return
     if isinstance(path, str):
         with TemporaryDirectory(prefix="vitalrank-") as folder:
             yield _fetched(path, Path(folder))
@@ -87,15 +93,20 @@ def check_file(path: Path, name: str | None = None) -> None:
         raise DataError(f"{name} is empty.")
 
 
-def magic(path: Path, size: int = 4) -> bytes:
-    with path.open("rb") as file:
-        return file.read(size)
+def open_file(path: Path | StoredFile) -> pa.NativeFile:
+    """A file for pyarrow, whatever the bytes of its name."""
+    return path.open() if isinstance(path, StoredFile) else pa.OSFile(os.fsencode(path))
+
+
+def magic(path: Path | StoredFile, size: int = 4) -> bytes:
+    with path.open() if isinstance(path, StoredFile) else path.open("rb") as file:
+        return bytes(file.read(size))
 
 
 class TextSource:
     """A text file, packed or not, as blocks that end at a line's end."""
 
-    def __init__(self, path: Path, name: str | None = None) -> None:
+    def __init__(self, path: Path | StoredFile, name: str | None = None) -> None:
         self.name = printable(name or path)  # for errors
         start = magic(path, 8)
         packing = next((name for mark, name in PACKED.items() if start.startswith(mark)), None)
@@ -103,8 +114,8 @@ class TextSource:
             if start.startswith(mark):
                 raise DataError(f"{self.name} is {what}.")
         self._packing = packing
-        file = pa.OSFile(os.fsencode(path))  # names need not be UTF-8
-        self._stream: pa.NativeFile = pa.input_stream(file, compression=packing)
+        self._is_stored = isinstance(path, StoredFile)
+        self._stream: pa.NativeFile = pa.input_stream(open_file(path), compression=packing)
         self._threads = ThreadPoolExecutor(1)
 
     def __enter__(self) -> TextSource:
@@ -138,6 +149,8 @@ class TextSource:
         try:
             data: bytes = self._stream.read(BLOCK)
         except OSError as error:
+            if self._is_stored:
+                raise unreadable(self.name, error) from error
             what = f"the {self._packing} data are cut short or damaged" if self._packing else "cannot be read"
             raise DataError(f"{self.name}: {what}; fetch the file again.") from error
         return data
