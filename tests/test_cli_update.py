@@ -59,13 +59,18 @@ def test_an_update_elsewhere_keeps_the_run_and_has_the_same_bits(day, run, tmp_p
     ("rows", "message"),
     [
         ([("x1", "y1", 1)], "shares no user and no item"),
-        ([(1, 2, 3), (4, 5, 6)], "cannot be added to the log"),
+        ([(1, 2, 3), (4, 5, 6)], "shares no user and no item"),
     ],
 )
 def test_rows_of_another_log_are_refused(rows, message, run, tmp_path, capsys):
     before = vr.load(run).train.fingerprint
     assert message in complaint(capsys, "update", run, write(tmp_path / "other.tsv", rows))
     assert vr.load(run).train.fingerprint == before
+
+
+def test_a_day_without_times_is_refused(run, tmp_path, capsys):
+    (tmp_path / "other.tsv").write_text("user\titem\nx1\ty1\n")
+    assert "cannot be added to the log" in complaint(capsys, "update", run, tmp_path / "other.tsv")
 
 
 def test_no_new_rows_are_said(day, run, tmp_path, capsys):

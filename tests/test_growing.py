@@ -86,13 +86,19 @@ def test_known_negatives_grow_along() -> None:
     [
         (([1], [2]), (["a"], [2]), "user ids of the new log are strings, and those of the log are integers"),
         ((["a"], ["b"]), (["a"], [2]), "item ids of the new log are integers"),
-        (([1], [2], [3]), ([1], [2]), "the log has times and the new log has none"),
-        (([1], [2]), ([1], [2], [3]), "the new log has times and the log has none"),
+        (([1], [2], [3]), ([1], [2]), "The log has times and the new log has none"),
+        (([1], [2]), ([1], [2], [3]), "The new log has times and the log has none"),
+        (([1], [2], [1_600_000_000]), ([1], [3], [1_600_000_100_000]), "unix times in different units"),
     ],
 )
 def test_a_day_of_another_kind_is_refused(old: tuple[list, ...], new: tuple[list, ...], message: str) -> None:
     with pytest.raises(vr.DataError, match=message):
         vr.Interactions.from_arrays(*old).extend(vr.Interactions.from_arrays(*new))
+
+
+def test_what_is_no_log_cannot_be_added() -> None:
+    with pytest.raises(vr.DataError, match="extend takes a log, not a list"):
+        vr.Interactions.from_arrays([1], [2]).extend([1])  # type: ignore[arg-type]
 
 
 def test_counts_cannot_be_counted_again() -> None:

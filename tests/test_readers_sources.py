@@ -29,7 +29,7 @@ def test_a_frame_is_read_as_from_frame_reads_it(make):
     frame = make(COLUMNS)
     assert seen(vr.read(frame)) == ROWS
     assert vr.read(frame, time=False).times is None
-    with pytest.raises(vr.SettingError, match="sep= and header= are for files"):
+    with pytest.raises(vr.SettingError, match="sep=, header= and like= are for files"):
         vr.read(frame, sep=",")
 
 
@@ -73,6 +73,22 @@ def test_the_files_of_a_folder_are_one_log(folder):
     for source in (folder, str(folder / "*.csv"), [folder / "a.csv", str(folder / "b.csv")], (folder,)):
         assert vr.read(source).fingerprint == whole.fingerprint
     assert whole.user_ids.tolist() == ["1", "2", "x"]
+
+
+@pytest.mark.parametrize("text", ["user\titem\n1\t5\n2\t7\n", '1,5\n2,"7"\n'])
+def test_ids_of_digits_are_strings_where_those_of_the_log_are(tmp_path, text):
+    """The rows of a quiet day may happen to be of items whose codes have no letter."""
+    (tmp_path / "day.txt").write_text(text)
+    log = vr.Interactions.from_arrays([1, 2], ["5", "A6"])
+    day = vr.read(tmp_path / "day.txt", like=log)
+    assert (day.user_ids.tolist(), day.item_ids.tolist()) == ([1, 2], ["5", "7"])
+    assert log.extend(day).item_ids.tolist() == ["5", "A6", "7"]
+
+
+def test_a_log_takes_no_columns():
+    log = vr.Interactions.from_arrays([1], [2])
+    with pytest.raises(vr.SettingError, match="for what is no log yet"):
+        vr.read(log, weight="stars")
 
 
 def test_files_without_times_keep_the_order_of_their_names(tmp_path):

@@ -298,7 +298,7 @@ def test_what_is_loaded_before_serving_is_no_work_for_the_garbage_collector(monk
     frozen = []
     monkeypatch.setattr(running._Server, "run", lambda self, sockets: frozen.append(gc.get_freeze_count()))
     with socket.socket() as listening:
-        running.run(None, listening, lambda: None)
+        running.run_server(None, listening, lambda: None)
     assert frozen[0] > 10_000
     assert gc.get_freeze_count() == 0
 

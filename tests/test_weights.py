@@ -14,6 +14,7 @@ from scipy.sparse import csr_matrix
 
 import vitalrank as vr
 from sampler_calls import GPU
+from vitalrank.registry import GIVEN_SAMPLERS, SAMPLERS
 
 Row = tuple[int, int, int, int]
 rows = st.lists(
@@ -128,6 +129,8 @@ def test_weights_fall_with_age() -> None:
     assert log.decayed("30d").weights.tolist() == [0.25, 1, 4]
     assert log.decayed("30d", now="2020-11-13").weights[0] < 0.25
     assert log.decayed(30 * day).weights.tolist() == [0.25, 1, 4]
+    with pytest.raises(vr.DataError, match="All weights are 0"):
+        log.decayed("1h", now="2030-01-01")
 
 
 def test_the_fingerprint_knows_weights_and_known_negatives() -> None:
@@ -298,6 +301,28 @@ def test_losses_are_means_of_weighted_rows(loss: str) -> None:
     assert float(function(pos, neg, weights, sample_weight=of_positives, **options)) == pytest.approx(wanted)
     with pytest.raises(vr.SettingError, match="sample_weight is of shape"):
         function(pos, neg, weights, sample_weight=of_positives[:2])
+
+
+@pytest.mark.parametrize("name", [*SAMPLERS, *GIVEN_SAMPLERS])
+@pytest.mark.parametrize("kind", ["MF", "FPMC"])
+def test_a_step_is_linear_in_the_weights_with_every_sampler(kind: str, name: str) -> None:
+    """Under plain SGD without L2, the step by ``v + w`` is the sum of the steps by ``v`` and by ``w``."""
+    if kind != "MF":
+        pytest.importorskip("torch")
+    plain = vr.datasets.synthetic(users=20, items=15, interactions=150, seed=0)
+    users, items, rng = plain.user_ids[plain.users], plain.item_ids[plain.items], np.random.default_rng(0)
+    shown = vr.Interactions.from_arrays(np.repeat(plain.user_ids, 3), rng.choice(plain.item_ids, 3 * plain.n_users))
+    v, w = rng.random((2, len(plain)))
+    options = {"optimizer": "sgd", "reg": 0.0, "batch": 1000, "patience": None, "progress": False, "threads": 1}
+
+    def tables(weights: Any, lr: float = 0.5) -> list[Any]:
+        log = vr.Interactions.from_arrays(users, items, plain.times, weights).with_negatives(shown)
+        sampler = (SAMPLERS if name in SAMPLERS else GIVEN_SAMPLERS)[name].load()()
+        return [*new_model(kind).fit(log, sampler, epochs=1, seed=1, lr=lr, **options).tensors().values()]
+
+    for start, first, second, both in zip(tables(v, 1e-30), tables(v), tables(w), tables(v + w), strict=True):
+        np.testing.assert_allclose((first - start) + (second - start), both - start, rtol=1e-4, atol=1e-5)
+        assert np.abs(both - start).max() > 0.01
 
 
 def new_model(name: str) -> vr.models.Recommender:

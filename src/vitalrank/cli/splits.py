@@ -110,7 +110,7 @@ def _check(ctx: typer.Context, split: str, cutoff: str | None) -> None:
 def _with_test_log(parts: Parts, path: Path, ctx: typer.Context) -> Parts:
     import vitalrank as vr
 
-    given = vr.read(path, **format_of(ctx))
+    given = vr.read(path, like=parts.train, **format_of(ctx))
     test = vr.split_like(parts.train, given)
     lost = len(given) - len(test)
     note = (

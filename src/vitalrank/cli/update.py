@@ -77,7 +77,7 @@ def _updated(
     from vitalrank.models import is_trained
 
     earlier = vr.load(run)
-    grown = _extended(earlier.train, vr.read(log, **options.format_of(ctx)), run, log)
+    grown = _extended(earlier.train, vr.read(log, like=earlier.train, **options.format_of(ctx)), run, log)
     model: Any = type(earlier)(**earlier.settings())
     model.held_out = {name: _on_grown_ids(part, grown) for name, part in earlier.held_out.items()}
     given: dict[str, Any] = {name: ctx.params[name] for name in _GIVEN if ctx.params[name] is not None}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from vitalrank.errors import DataError
 from vitalrank.interactions.encoding import Codes, Ids
 from vitalrank.interactions.lookup import IdIndex
+from vitalrank.interactions.unrecognised_time import unit_of
 
 
 class Rows(NamedTuple):
@@ -78,7 +79,10 @@ def _positions(log: Rows, other: Rows, name: str) -> tuple[NDArray[np.int64], ND
 def _merged(log: Rows, more: Rows, name: str) -> Rows:
     if (log.times is None) != (more.times is None):
         has, lacks = (name, "the log") if log.times is None else ("the log", name)
-        raise DataError(f"{has} has times and {lacks} has none; read both with times, or both with time=False.")
+        raise DataError(
+            f"{has[0].upper()}{has[1:]} has times and {lacks} has none; read both with times, or both with time=False."
+        )
+    _check_units(log.times, more.times, name)
     users, items = _positions(log, more, name)
     user_ids, user_codes = _appended(log.user_ids, more.user_ids, users, more.users, more.times)
     item_ids, item_codes = _appended(log.item_ids, more.item_ids, items, more.items, more.times)
@@ -92,6 +96,18 @@ def _merged(log: Rows, more: Rows, name: str) -> Rows:
         IdIndex(user_ids, "user"),
         IdIndex(item_ids, "item"),
     )
+
+
+def _check_units(known: NDArray[Any] | None, new: NDArray[Any] | None, name: str) -> None:
+    """Refuse unix times in seconds beside unix times in milliseconds: all of one would come after all of the other."""
+    if known is None or new is None or not len(known) or not len(new):
+        return
+    ours, theirs = unit_of(float(known.max())), unit_of(float(new.max()))
+    if ours != theirs and ours is not None and theirs is not None:
+        raise DataError(
+            f"The times of {name}, up to {new.max()}, and those of the log, up to {known.max()}, are unix times in "
+            "different units; give both in one."
+        )
 
 
 def _appended(

@@ -285,6 +285,8 @@ class Interactions(SplittableLog):
         >>> grown.user_ids, grown.item_ids
         (array(['bob', 'eve', 'ann'], dtype=object), array([7, 9, 8]))
         """
+        if not isinstance(more, Interactions):
+            raise DataError(f"extend takes a log, not a {type(more).__name__}; read the rows first: vr.read(...).")
         grown = self.concat([self, more], repeats=repeats)
         logger.info(
             "%d rows, %d users and %d items are new",
@@ -316,7 +318,9 @@ class Interactions(SplittableLog):
         if last < times.max():
             raise DataError(f"now={now!r} is before the last row ({times.max()}); split the log there first.")
         weights = np.exp2((times - last) / length) * (1.0 if self.weights is None else self.weights)
-        return replace(self, weights=as_weights(weights))
+        aged = as_weights(weights)
+        check_weights(aged)  # all are 0 once the last row is more than 149 half-lives old
+        return replace(self, weights=aged)
 
     def with_negatives(self, log: Interactions) -> Self:
         """The same with known negatives: dislikes, skips, or items that were shown and not taken.

@@ -39,6 +39,7 @@ def read(
     sep: str | None = None,
     header: bool | None = None,
     on_bad: str = "raise",
+    like: Interactions | None = None,
 ) -> Interactions:
     """Read a log of interactions from files, a data frame or a sparse matrix.
 
@@ -72,6 +73,9 @@ def read(
     on_bad
         ``"raise"`` stops at the first unreadable line and names it; ``"skip"`` leaves such lines out and counts them in
         ``Interactions.skipped``.
+    like
+        A log that the rows are for, such as that of `Interactions.extend`. Text holds no types, and ids that are all
+        digits are read as integers; where those of this log are strings, they stay strings.
 
     Examples
     --------
@@ -88,10 +92,10 @@ def read(
         raise SettingError(f"on_bad={quoted(on_bad)}: give 'raise' or 'skip'.")
     check_repeats(repeats, REPEATS)
     if not isinstance(path, str | PathLike | list | tuple):
-        return _from_memory(path, (user, item, time, weight), repeats, file_options=(sep, header))
+        return _from_memory(path, (user, item, time, weight), repeats, file_options=(sep, header, like))
     if isinstance(path, str | PathLike) and is_prepared(path):
-        return _from_prepared(Path(path), [user, item, time, weight, sep, header], repeats, on_bad)
-    collector = Collector(skip=on_bad == "skip", repeats=repeats)
+        return _from_prepared(Path(path), [user, item, time, weight, sep, header, like], repeats, on_bad)
+    collector = Collector(skip=on_bad == "skip", repeats=repeats, like=like)
     collect(path, (user, item, time, weight), sep, header, collector)
     return collector.finish(printable(path, 200))
 
@@ -128,11 +132,13 @@ def _from_prepared(path: Path, options: list[Any], repeats: str, on_bad: str) ->
     return Prepared.open(path).log()
 
 
-def _from_memory(data: Any, wanted: Wanted, repeats: str, file_options: tuple[str | None, bool | None]) -> Interactions:
-    if isinstance(data, Interactions):
-        return data
+def _from_memory(data: Any, wanted: Wanted, repeats: str, file_options: tuple[Any, ...]) -> Interactions:
     if any(option is not None for option in file_options):
-        raise SettingError("sep= and header= are for files; leave them out.")
+        raise SettingError("sep=, header= and like= are for files; leave them out.")
+    if isinstance(data, Interactions):
+        if any(column is not None for column in wanted) or repeats != "first":
+            raise SettingError("user=, item=, time=, weight= and repeats= are for what is no log yet; leave them out.")
+        return data
     if isinstance(data, sparse.sparray | sparse.spmatrix):
         *columns, weight = wanted
         if any(column is not None for column in columns) or not (weight is None or isinstance(weight, bool)):

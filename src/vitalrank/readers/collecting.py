@@ -37,7 +37,7 @@ class Chunk(NamedTuple):
 class Collector:
     """Takes batches in file order, of one file or several, and builds a log of them."""
 
-    def __init__(self, skip: bool, repeats: str = "first") -> None:
+    def __init__(self, skip: bool, repeats: str = "first", like: Interactions | None = None) -> None:
         self.repeats = repeats
         self.source = ""  # the present file, for messages
         self.skip = skip
@@ -46,7 +46,8 @@ class Collector:
         self.layout: Layout | None = None
         self._first = ""
         self._time_reader = TimeReader()
-        self._users, self._items = IdColumn(), IdColumn()
+        ids = (None, None) if like is None else (like.user_ids, like.item_ids)
+        self._users, self._items = (IdColumn(is_text=known is not None and known.dtype == object) for known in ids)
         self._times: list[NDArray[Any]] = []
         self._weights: list[NDArray[np.float64]] = []
 

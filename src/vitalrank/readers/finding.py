@@ -49,6 +49,8 @@ def find_files(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> l
             return [f"{address[1].lower()}://{str(source)[address.end() :]}"]
         if glob.has_magic(str(path)) and not path.exists():
             return [*_matches(str(path))]
+    except DataError:
+        raise
     except (OSError, ValueError) as error:  # a null character, a name that is too long
         raise DataError(f"{printable(path, 200)}: cannot be read ({printable(error, 200)}).") from error
     return [path]

@@ -20,9 +20,16 @@ Batch: TypeAlias = Ints | pa.DictionaryArray
 
 
 class IdColumn:
-    """A growing column of ids; memory holds a number per row and each id once."""
+    """A growing column of ids; memory holds a number per row and each id once.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    is_text
+        Whether untyped ids are strings even while all of them are integers.
+    """
+
+    def __init__(self, is_text: bool = False) -> None:
+        self._is_text = is_text
         self._ints: list[Ints] = []
         self._texts: list[pa.DictionaryArray] = []
 
@@ -35,7 +42,7 @@ class IdColumn:
         if pa.types.is_dictionary(column.type):
             encoded = _compact(column)
         else:
-            ints = _as_ints(column) if untyped and not self._texts else None
+            ints = _as_ints(column) if untyped and not (self._texts or self._is_text) else None
             if ints is not None:
                 return _narrow(ints)
             _import_pandas()
