@@ -37,6 +37,9 @@ BLOOM_ITEMS_PER_WORD = 2  # seen items per additional word, which keeps filters 
 BLOOM_HASH = 0x9E3779B1
 
 
+NO_ROWS: NDArray[np.int32] = np.zeros(0, np.int32)
+
+
 class Seen(NamedTuple):
     """The items that each user has seen, and how many items of the pool they have not.
 
@@ -50,6 +53,11 @@ class Seen(NamedTuple):
     bloom: NDArray[np.uint64]  # (W,)
     unseen: NDArray[np.int32]  # (U,) items of the pool
     any_exhausted: bool  # whether some user has no unseen item; without any, kernels skip the check
+    # Of a batch whose rows count items that came later as seen: kernels are then given row numbers in place of users,
+    # and ``unseen`` is (B,). Item j counts as seen in row b where ``first_seen[j] >= before[b]``.
+    owner: NDArray[np.int32] = NO_ROWS  # (B,) the user of each row; empty: kernels are given users
+    before: NDArray[np.int32] = NO_ROWS  # (B,)
+    first_seen: NDArray[np.int32] = NO_ROWS  # (n,)
 
 
 class Counter(NamedTuple):

@@ -22,7 +22,8 @@ from vitalrank.mining.positives import read_pairs
 from vitalrank.mining.rules import MiningRule
 from vitalrank.mining.vectors import open_vectors
 from vitalrank.samplers.backends import check_fits
-from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.settings import Sampler
 
 Array = NDArray[Any]
 _CANDIDATE_BYTES = 48  # an id, a score and what sorts them

@@ -22,7 +22,7 @@ from vitalrank.ranking.scorers import DotScorer, Scorer
 
 if TYPE_CHECKING:
     from vitalrank.config import TrainConfig
-    from vitalrank.samplers.base import Sampler
+    from vitalrank.samplers.settings import Sampler
 
 Array = NDArray[Any]
 _LOGS = "log."  # prefix of the tensors that hold the training log and what was held out of it

@@ -20,7 +20,7 @@ from vitalrank.interactions import Interactions
 from vitalrank.losses import hinge
 from vitalrank.models.networks import DotNetwork, embedding
 from vitalrank.models.torch_model import TorchModel
-from vitalrank.samplers.base import Sampler
+from vitalrank.samplers.settings import Sampler
 
 
 class CML(TorchModel):

@@ -18,7 +18,7 @@ from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.interactions import Interactions
 from vitalrank.models.networks import DotNetwork, embedding
 from vitalrank.models.torch_model import TorchModel
-from vitalrank.samplers.base import Sampler
+from vitalrank.samplers.settings import Sampler
 
 ROLES = ("generator", "discriminator")
 _SHARE = 0.2  # of the generator's draws that come from the user's own items

@@ -2,7 +2,7 @@
 
 from vitalrank import registry
 from vitalrank.samplers.adversarial import IRGAN
-from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.counting import Counts
 from vitalrank.samplers.draws import Draw
 from vitalrank.samplers.in_batch import InBatch
@@ -13,6 +13,7 @@ from vitalrank.samplers.pooled import DNS, LFMD
 from vitalrank.samplers.ranked import AOBPR
 from vitalrank.samplers.rejecting import LFMW, VINS, reject_sample
 from vitalrank.samplers.score_pooled import AHNS, MixGCF
+from vitalrank.samplers.settings import Sampler
 from vitalrank.samplers.softmax_weighted import PRIS, SA
 from vitalrank.samplers.static import Popularity, Uniform
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitalrank._util.checks import check_positive, to_builtin_scalars
-from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.full_scores import full_scan_weights, score_blocks
+from vitalrank.samplers.settings import Sampler
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,7 @@ class BoundGenerator(BoundSampler):
         ids = backend.full((len(request), request.k), -1, np.int64)
         log_q = backend.full(tuple(ids.shape), 0.0, np.float32)
         temperature = self.settings.temperature
-        pool, seen = backend.cached_to_device(self.pool), backend.cached_to_device(self.seen)
+        (seen, users), pool = self._seen(request), backend.cached_to_device(self.pool)
         for part, counter, scores in score_blocks(request, self.pool):
-            users = request.users[part]
-            backend.kernels.draw_softmax(scores, temperature, pool, seen, counter, users, ids[part], log_q[part])
+            backend.kernels.draw_softmax(scores, temperature, pool, seen, counter, users[part], ids[part], log_q[part])
         return Draw(ids, *full_scan_weights(request, self.pool, ids), log_q)

@@ -1,12 +1,9 @@
-"""The base classes of samplers: settings that bind to a log, and one call that picks negatives."""
+"""The base class of bound samplers: one call that picks negatives."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields
-from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,63 +14,13 @@ from vitalrank._util.typing import DeviceArray, GivenArray
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.kernels.proposals import Proposal
+from vitalrank.samplers.available import Available
 from vitalrank.samplers.backends import ArrayBackend, backend_of
 from vitalrank.samplers.checking import checked_ids, checked_vectors
 from vitalrank.samplers.counting import Counts
 from vitalrank.samplers.draws import Draw, SampleRequest, Scorer
 from vitalrank.samplers.proposals import pool_of, seen_by
-
-LATER: Mapping[str, bool] = MappingProxyType({"later": True})  # of a setting's field: version 0.1 did not have it
-
-
-@dataclass(frozen=True, repr=False)
-class Sampler(ABC):
-    """Settings of a negative sampler. They say what to draw; ``bind`` says from which log."""
-
-    def __repr__(self) -> str:
-        # Runs of version 0.1 know their sampler by this text: a setting that came later shows once it is set. (Their
-        # dataclasses say repr=False.)
-        shown = [field for field in fields(self) if not ("later" in field.metadata and self._has_default(field))]
-        return f"{type(self).__name__}({', '.join(f'{field.name}={getattr(self, field.name)!r}' for field in shown)})"
-
-    def _has_default(self, field: Field[Any]) -> bool:
-        return bool(getattr(self, field.name) == field.default)
-
-    def bind(
-        self,
-        train: Interactions,
-        seed: int = 0,
-        *,
-        allowed: ArrayLike | None = None,
-        threads: int | None = None,
-        count: bool = False,
-    ) -> BoundSampler:
-        """Make the sampler ready for a log.
-
-        Parameters
-        ----------
-        train
-            The log whose pairs are never drawn and whose degrees make the proposal.
-        seed
-            Key of the random generator. A draw depends on it, the step and the row, not on threads or history.
-        allowed
-            Draw only from these items: a boolean mask over the catalogue, or internal ids.
-        threads
-            At most so many threads; the draws are the same for any number.
-        count
-            Keep counts for the analysis of class imbalance in ``counts``.
-        """
-        return self._bound()(self, train, seed, allowed, threads, count)
-
-    def __call__(self, *args: Any, **options: Any) -> NoReturn:
-        """Settings draw nothing: say how to bind them."""
-        raise SettingError(
-            f"{self!r} is not bound to a log; bind it first: {type(self).__name__}().bind(train, seed=0), "
-            "then call what that returns."
-        )
-
-    @abstractmethod
-    def _bound(self) -> type[BoundSampler]: ...
+from vitalrank.samplers.settings import Sampler
 
 
 class BoundSampler(ABC):
@@ -106,11 +53,16 @@ class BoundSampler(ABC):
         self.pool = pool_of(train.n_items, allowed)
         self.seen = seen_by(train, self.pool)
         self.counts = Counts(train.n_items) if count else None
+        self._available: Available | None = None
         self.next_step = 0  # of a call that names no step
         self._device_backends: dict[str, ArrayBackend] = {}
 
     def __repr__(self) -> str:
         return f"{self.settings!r} on {self.train.n_users:,} users, {len(self.pool):,} of {self.train.n_items:,} items"
+
+    def keep_to_available(self) -> None:
+        """Draw only items that existed at the time of the positive from now on."""
+        self._available = Available(self.train, self.seen, self.pool)
 
     def reset(self) -> None:
         """Drop an index of earlier tables (sorted factors, clusters): called at the start of an epoch."""
@@ -172,7 +124,7 @@ class BoundSampler(ABC):
             and weights may be NaN.
         """
         backend = backend_of(queries, item_table, users, positives)
-        if backend.device != "cpu" and score is None:
+        if backend.device != "cpu" and score is None and self._available is None:
             backend = self.device_backend(backend.device)
         step = self.next_step if step is None else to_int_below("step", step, 0, 2**32)
         if users is None or positives is None:
@@ -194,6 +146,8 @@ class BoundSampler(ABC):
     def draw(self, request: SampleRequest) -> Draw:
         """Pick negatives for a batch that is checked already."""
         with limited(self.threads):
+            if self._available is not None:
+                request = self._available.apply(request)
             if self.needs_refresh and request.queries is not None and request.table is not None:
                 draws = request.batch_size * request.k
                 self.refresh(request.backend, request.table, request.step, draws, check_finite=request.check_finite)
@@ -217,8 +171,8 @@ class BoundSampler(ABC):
 
     def _tries(self, request: SampleRequest, each: int) -> DeviceArray:
         """``each`` tries for every row that had something to draw."""  # (B,)
-        unseen = request.backend.gather(request.backend.cached_to_device(self.seen.unseen), request.users)
-        result: DeviceArray = request.backend.cast((unseen > 0) * each, np.int32)
+        seen, rows = self._seen(request)
+        result: DeviceArray = request.backend.cast((request.backend.gather(seen.unseen, rows) > 0) * each, np.int32)
         return result
 
     def _candidates(self, proposal: Proposal, request: SampleRequest, count: int) -> DeviceArray:
@@ -226,8 +180,13 @@ class BoundSampler(ABC):
         backend = request.backend
         ids = backend.empty((len(request), request.k, count), np.int64)
         turns = backend.full((len(request), request.k), 0, np.int64)
-        proposal, seen = backend.cached_to_device(proposal), backend.cached_to_device(self.seen)
-        users, positives = request.users, request.positives
-        backend.kernels.draw_candidates(proposal, seen, request.counter, users, positives, 0, turns, ids)
+        (seen, users), proposal = self._seen(request), backend.cached_to_device(proposal)
+        backend.kernels.draw_candidates(proposal, seen, request.counter, users, request.positives, 0, turns, ids)
         result: DeviceArray = ids
         return result
+
+    def _seen(self, request: SampleRequest) -> tuple[Any, DeviceArray]:
+        """Seen items as kernels read them, and what stands for each row's user in them."""  # (B,)
+        if request.seen is not None:
+            return request.seen, np.arange(len(request), dtype=np.int32)
+        return request.backend.cached_to_device(self.seen), request.users

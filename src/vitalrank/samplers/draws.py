@@ -10,6 +10,7 @@ import numpy as np
 
 from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
+from vitalrank.kernels.proposals import Seen
 from vitalrank.samplers.backends import ArrayBackend
 
 # fn(rows (R,), ids (R, C)) -> (R, C): the score of each candidate for each row of the batch.
@@ -83,6 +84,7 @@ class SampleRequest:
     with_log_q: bool = True
     check_finite: bool = False  # whether scores that are not finite are an error; engines check their loss instead
     whole: WholeBatch | None = None  # None: the request is the batch
+    seen: Seen | None = None  # of the rows themselves, which count later items as seen; None: that of the users
 
     @property
     def batch_size(self) -> int:

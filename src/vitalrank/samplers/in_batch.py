@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_count, to_builtin_scalars
-from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest
+from vitalrank.samplers.settings import Sampler
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class BoundInBatch(BoundSampler):
         ids = backend.gather(backend.cast(positives, np.int64), after)
         allowed = backend.gather(backend.cached_to_device(self._inside), ids) & (after != rows[:, None])
         ids = backend.xp.where(allowed, ids, -1)
-        backend.kernels.drop_seen(backend.cached_to_device(self.seen), request.users, ids)
+        backend.kernels.drop_seen(*self._seen(request), ids)
         weights, tries = backend.unit_weights(ids, each=1)
         log_q = None
         if request.with_log_q:

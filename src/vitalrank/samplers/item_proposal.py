@@ -29,8 +29,13 @@ class BoundItemProposal(BoundSampler):
     def _log_q(self, request: SampleRequest, ids: DeviceArray) -> DeviceArray:
         """Log of each id's share of the weight of its user's unseen items; 0 where there was none to draw."""  # (B, k)
         backend = request.backend
-        log_weights, log_unseen = map(backend.cached_to_device, (self._log_weights, self._log_unseen))
-        share = log_weights[ids] - log_unseen[request.users][:, None]
+        log_weights = backend.cached_to_device(self._log_weights)
+        if self._available is not None and request.seen is not None:
+            left = self._available.mass_unseen(request.seen, self._pool_weights, self._existing_weights)
+            log_unseen = np.log(left.clip(1e-300))
+        else:
+            log_unseen = backend.cached_to_device(self._log_unseen)[request.users]
+        share = log_weights[ids] - log_unseen[:, None]
         result: DeviceArray = backend.xp.where(ids >= 0, backend.cast(share, np.float32), 0.0)
         return result
 
@@ -41,9 +46,20 @@ class BoundItemProposal(BoundSampler):
         return np.log(self.weights)  # (n,)
 
     @cached_property
-    def _log_unseen(self) -> NDArray[np.float64]:
-        """Log of the weight of the pool that each user has not seen."""  # (U,)
+    def _pool_weights(self) -> NDArray[np.float64]:
+        """Weights of the items of the pool, 0 outside."""  # (n,)
         inside = np.zeros(self.train.n_items, np.float64)
         inside[self.pool] = self.weights[self.pool]
+        return inside
+
+    @cached_property
+    def _existing_weights(self) -> NDArray[np.float64]:
+        assert self._available is not None
+        return self._available.running(self._pool_weights)
+
+    @cached_property
+    def _log_unseen(self) -> NDArray[np.float64]:
+        """Log of the weight of the pool that each user has not seen."""  # (U,)
+        inside = self._pool_weights
         left = inside.sum() - row_sums(self.seen.indptr, inside[self.seen.items])
         return np.log(np.where(self.seen.unseen > 0, np.maximum(left, 1e-300), 1.0))

@@ -11,8 +11,9 @@ from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.rng import PROPOSE
-from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest
+from vitalrank.samplers.settings import Sampler
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -68,6 +69,11 @@ class BoundKnown(BoundSampler):
         self._counts = np.bincount(users, minlength=train.n_users)  # (U,)
         self._starts = np.cumsum(self._counts) - self._counts  # (U,)
 
+    def keep_to_available(self) -> None:
+        super().keep_to_available()
+        assert self._available is not None
+        self._items, self._until = self._available.in_order(self._keys)
+
     def _of(self, request: SampleRequest, values: DeviceArray) -> DeviceArray:
         """A value of each row's user."""  # (B, 1)
         backend = request.backend
@@ -76,11 +82,19 @@ class BoundKnown(BoundSampler):
         ]
         return result
 
+    def _counts_of(self, request: SampleRequest) -> DeviceArray:
+        """How many known negatives each row has, of those that existed then."""  # (B, 1)
+        if request.seen is None:
+            return self._of(request, self._counts)
+        users: Any = request.users
+        result: DeviceArray = self._until(users, request.seen.before)[:, None] - self._of(request, self._starts)
+        return result
+
     def _draw(self, request: SampleRequest) -> Draw:
         backend, xp = request.backend, request.backend.xp
         units = backend.empty((len(request), request.k), np.float64)
         backend.kernels.draw_units(request.counter, PROPOSE, units)
-        counts, starts = self._of(request, self._counts), self._of(request, self._starts)
+        counts, starts = self._counts_of(request), self._of(request, self._starts)
         place = backend.cast(units * counts, np.int64)
         place = xp.where(place < counts, place, counts - 1) + starts
         drawn = (counts > 0) & (units >= 0)  # (B, k)
@@ -93,8 +107,11 @@ class BoundKnown(BoundSampler):
         keys = backend.cached_to_device(self._keys)
         wanted = backend.cast(request.users, np.int64)[:, None] * self.train.n_items + ids
         place = xp.searchsorted(keys, wanted).clip(0, len(self._keys) - 1)
-        counts = backend.cast(self._of(request, self._counts).clip(1), np.float64)
+        counts = backend.cast(self._counts_of(request).clip(1), np.float64)
         known = (backend.gather(keys, place) == wanted) & (ids >= 0)
+        if request.seen is not None:
+            first_seen: Any = request.seen.first_seen
+            known = known & (first_seen[ids] < request.seen.before[:, None])
         log_q = xp.where(known, -xp.log(counts), xp.where(ids >= 0, -np.inf, 0.0))
         result: DeviceArray = backend.cast(log_q, np.float32)
         return result

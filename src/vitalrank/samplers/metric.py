@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_count, check_positive, to_builtin_scalars
-from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.ceiling import Ceiling
 from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.pooled import BoundPool
+from vitalrank.samplers.settings import Sampler
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.kernels.rng import CHOICE
 from vitalrank.samplers.backends import ArrayBackend
-from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest
+from vitalrank.samplers.settings import Sampler
 
 _LEAST = 1e-300  # of a density that is 0, for its log
 
@@ -93,6 +94,11 @@ class BoundMixed(BoundSampler):
         self.needs_refresh = any(part.needs_refresh for part in self._parts)
         self.follows_batch = any(part.follows_batch for part in self._parts)
         self.graph_capturable = all(part.graph_capturable for part in self._parts)
+
+    def keep_to_available(self) -> None:
+        super().keep_to_available()
+        for part in self._parts:
+            part.keep_to_available()
 
     def reset(self) -> None:
         for part in self._parts:

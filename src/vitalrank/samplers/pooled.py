@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from vitalrank._util.checks import MOST_CANDIDATES, check_count, check_positive, to_builtin_scalars
 from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
-from vitalrank.samplers.base import LATER, BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.ceiling import Ceiling, drop_above, offsets, score_limits
 from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.proposals import uniform_proposal
+from vitalrank.samplers.settings import LATER, Sampler
 
 if TYPE_CHECKING:
     from vitalrank.samplers.metric import CML

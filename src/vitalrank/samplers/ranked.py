@@ -14,10 +14,11 @@ from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
 from vitalrank.samplers.backends import ArrayBackend
-from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.full_scores import full_scan_weights, score_blocks
 from vitalrank.samplers.refreshing import RefreshedByEpoch, copy_in_place
+from vitalrank.samplers.settings import Sampler
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,9 @@ class BoundExactRank(BoundSampler):
     def _draw(self, request: SampleRequest) -> Draw:
         backend = request.backend
         ids = backend.full((len(request), request.k), -1, np.int64)
-        pool, seen = backend.cached_to_device(self.pool), backend.cached_to_device(self.seen)
+        (seen, users), pool = self._seen(request), backend.cached_to_device(self.pool)
         for part, counter, scores in score_blocks(request, self.pool):
-            backend.kernels.pick_unseen_rank(scores, pool, self.scale, seen, counter, request.users[part], ids[part])
+            backend.kernels.pick_unseen_rank(scores, pool, self.scale, seen, counter, users[part], ids[part])
         return Draw(ids, *full_scan_weights(request, self.pool, ids))
 
 
@@ -106,9 +107,9 @@ class BoundFactorRank(RefreshedByEpoch, BoundExactRank):
         backend = request.backend
         ids = backend.full((len(request), request.k), -1, np.int64)
         if len(self.pool):
-            seen = backend.cached_to_device(self.seen)
+            seen, users = self._seen(request)
             backend.kernels.draw_ranked(
-                self._order, self._spread, self.scale, seen, request.counter, request.queries, request.users, ids
+                self._order, self._spread, self.scale, seen, request.counter, request.queries, users, ids
             )
         return Draw(ids, *backend.unit_weights(ids, each=1))
 

@@ -13,11 +13,12 @@ from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.kernels import cpu
 from vitalrank.kernels.proposals import Proposal
-from vitalrank.samplers.base import LATER, BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.ceiling import Ceiling, offsets, score_limits
 from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.proposals import degree_weights, reject_proposal
 from vitalrank.samplers.rank_weights import weight_name, weights_by_try
+from vitalrank.samplers.settings import LATER, Sampler
 
 _BLOCK = 16  # candidates handed to a user's scorer at once
 
@@ -172,10 +173,10 @@ class BoundViolationSearch(BoundSampler):
             margin = np.float32(settings.margin)
             ceiling = tuple(map(np.float32, offsets(settings.ceiling)))
             vectors = request.vectors(settings)
-            proposal, seen = backend.cached_to_device(self.proposal), backend.cached_to_device(self.seen)
+            (seen, users), proposal = self._seen(request), backend.cached_to_device(self.proposal)
             backend.kernels.draw_until(
-                proposal, seen, request.counter, *vectors, request.users, request.positives, settings.kappa, margin,
-                ceiling, ids, tries, violated,
+                proposal, seen, request.counter, *vectors, users, request.positives, settings.kappa, margin, ceiling,
+                ids, tries, violated,
             )  # fmt: skip
         else:
             ids[:], tries[:], violated[:] = -1, 0, False
@@ -202,13 +203,13 @@ class BoundViolationSearch(BoundSampler):
         thresholds = own - margin
         best = np.full(len(request), -np.inf, np.float32)
         turns = np.zeros((len(request), 1), np.int64)
-        users: NDArray[np.int32] = request.users[:]
-        rows = np.flatnonzero(self.seen.unseen[users] > 0)
+        seen, users = self._seen(request)
+        rows = np.flatnonzero(seen.unseen[users] > 0)
         while len(rows):
             block = np.empty((len(rows), 1, min(_BLOCK, kappa)), np.int64)
             counter = request.counter._replace(rows=request.counter.rows[rows])
             turn = turns[rows]
-            cpu.draw_candidates(self.proposal, self.seen, counter, users[rows], request.positives[rows], c, turn, block)
+            cpu.draw_candidates(self.proposal, seen, counter, users[rows], request.positives[rows], c, turn, block)
             turns[rows] = turn
             state = [a[rows] for a in (best, ids, tries, violated)]
             scores = request.score(block[:, 0], rows)

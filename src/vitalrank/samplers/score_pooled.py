@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from vitalrank._util.checks import check_count, check_number, check_positive, to_builtin_scalars
 from vitalrank._util.typing import DeviceArray
 from vitalrank.kernels.rng import MIX
-from vitalrank.samplers.base import LATER, BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.ceiling import Ceiling, offsets
 from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.pooled import BoundPool
+from vitalrank.samplers.settings import LATER, Sampler
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,11 +14,12 @@ from vitalrank._util.checks import check_bool, check_choice, check_count, check_
 from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.samplers.backends import ArrayBackend
-from vitalrank.samplers.base import LATER, BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.ceiling import Ceiling, offsets, score_limits
 from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.item_proposal import BoundItemProposal
 from vitalrank.samplers.refreshing import RefreshedByEpoch, copy_in_place
+from vitalrank.samplers.settings import LATER, Sampler
 
 _ROUNDS = 10  # of k-means
 
@@ -222,9 +223,9 @@ class BoundClustered(RefreshedByEpoch, BoundSoftmaxWeighted):
         ids = backend.full((len(request), self.settings.candidates), -1, np.int64)
         log_q = backend.full(tuple(ids.shape), 0.0, np.float32)
         if len(self.pool):
-            seen, weights = backend.cached_to_device(self.seen), backend.cached_to_device(self.weights)
+            (seen, users), weights = self._seen(request), backend.cached_to_device(self.weights)
             backend.kernels.draw_clustered(
-                *self._groups, weights, seen, request.counter, request.queries, request.users, ids, log_q
+                *self._groups, weights, seen, request.counter, request.queries, users, ids, log_q
             )
         return ids, log_q
 

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_beta, to_builtin_scalars
 from vitalrank._util.typing import DeviceArray
-from vitalrank.samplers.base import BoundSampler, Sampler
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.item_proposal import BoundItemProposal
 from vitalrank.samplers.proposals import degree_weights
+from vitalrank.samplers.settings import Sampler
 
 
 @dataclass(frozen=True)

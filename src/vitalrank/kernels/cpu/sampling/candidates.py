@@ -13,7 +13,7 @@ from vitalrank.kernels.cpu.runtime.parallel import parallel_for
 from vitalrank.kernels.cpu.sampling.bloom import prefetch_word
 from vitalrank.kernels.cpu.sampling.proposal import PATIENCE, counter_prefix, limit_sample, load_draws, propose, sample
 from vitalrank.kernels.cpu.sampling.rejection import new_draw_buffer
-from vitalrank.kernels.cpu.sampling.seen import is_exhausted, is_seen, prefetch_indptr, prefetch_seen
+from vitalrank.kernels.cpu.sampling.seen import is_exhausted, is_seen, owner_of, prefetch_indptr, prefetch_seen
 from vitalrank.kernels.rng import PAIRS, PROPOSE, RANK, STREAMS, fine_unit, philox
 
 _AHEAD = 8  # rows prefetched before they are read
@@ -80,7 +80,7 @@ def _first_items(
     for r in range(begin, end):
         if draws[r, c] == 0:
             ids[r, c, 0] = limit_sample(proposal, positives[r], words[0, r - begin], words[1, r - begin])
-            prefetch_word(seen, users[r], ids[r, c, 0])
+            prefetch_word(seen, owner_of(seen, users[r]), ids[r, c, 0])
 
 
 @njit(inline="always", cache=True, **LEAN)

@@ -97,10 +97,15 @@ def cluster_probs(
 ) -> Any:
     """``P(c | u)``, proportional to ``exp(q . center_c)`` times the unseen mass of c; and that unseen mass."""  # (c,)
     unseen_mass = mass.copy()
-    for p in range(seen.indptr[user], seen.indptr[user + 1]):
-        item = seen.items[p]
-        if assignment[item] >= 0:
-            unseen_mass[assignment[item]] -= weights[item]
+    if len(seen.owner) > 0:  # what came later counts as seen too
+        for item in range(len(assignment)):
+            if assignment[item] >= 0 and is_seen(seen, user, item):
+                unseen_mass[assignment[item]] -= weights[item]
+    else:
+        for p in range(seen.indptr[user], seen.indptr[user + 1]):
+            item = seen.items[p]
+            if assignment[item] >= 0:
+                unseen_mass[assignment[item]] -= weights[item]
     affinity = np.empty(len(mass), np.float64)
     top = -np.inf
     for c in range(len(mass)):
