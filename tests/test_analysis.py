@@ -228,7 +228,7 @@ def record(epoch=1, **more):
         ([record(skipped=12)], "12 positives were skipped"),
     ],
 )
-def test_advice_names_the_knob(history, word):
+def test_advice_names_the_setting(history, word):
     (sentence,) = analysis.advice(history)
     assert word in sentence
 

@@ -37,7 +37,7 @@ OPTIONAL = {
     "mlflow",
     "wandb",
 }
-KNOB = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
+SETTING = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OTHER = re.compile(r"^ *(?:```|~~~) *(?:\{?\.?py\b|\{?\.?python3?\b[^\n]|pycon)[^\n]*\n(.*?)\n", re.MULTILINE)
 SHELL = re.compile(r"^```(?:sh|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -63,12 +63,12 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_page_of_a_sampler(name):
-    """It has code, is listed, and names every knob with the default it has."""
+    """It has code, is listed, and names every setting with the default it has."""
     page = (ROOT / f"docs/samplers/{name}.md").read_text(encoding="utf-8")
     assert BLOCK.search(page)
     assert f"({name}.md)" in (ROOT / "docs/samplers/index.md").read_text(encoding="utf-8")
-    knobs = {knob: literal_eval(default) for knob, default in KNOB.findall(page)}
-    assert knobs == {field.name: field.default for field in fields(SAMPLERS[name])}
+    settings = {name: literal_eval(default) for name, default in SETTING.findall(page)}
+    assert settings == {field.name: field.default for field in fields(SAMPLERS[name])}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -117,7 +117,7 @@ def test_each_sampler_has_a_picture_of_its_law(name):
     assert picture.stat().st_size < 60_000
     page = (ROOT / f"docs/samplers/{name}.md").read_text(encoding="utf-8")
     assert f"(../images/laws/{name}.svg)" in page
-    for heading in ("## Proposal", "## Cost", "## Knobs", "## When to use it, and when not", "## In code"):
+    for heading in ("## Proposal", "## Cost", "## Settings", "## When to use it, and when not", "## In code"):
         assert f"{heading}\n" in page
     assert "$$" in page
 

@@ -117,7 +117,7 @@ def test_torch_steps_as_autograd(case, mixed):
 
 
 def test_corrected_weights_estimate_the_sum_over_all_items():
-    """The mean over many draws of ``sum_j w_j e^s_j`` is the sum over the open items: the full softmax's denominator,
+    """The mean over many draws of ``sum_j w_j e^s_j`` is the sum over the unseen items: the full softmax's denominator,
     and its derivative, that of the full softmax's.
     """
     from vitalrank.engines.correcting import corrected

@@ -85,7 +85,7 @@ def test_each_row_is_scored_for_its_own_user(name):
     vectors = (WORLD.queries, WORLD.table) if name in BY_VECTORS else (None, None)
     draw = VARIANTS[name].bind(WORLD.log)(*vectors, WORLD.users, liked, score=score)
     assert all(rows.max() < len(liked) for rows in asked)
-    if name.startswith("irgan"):  # the only open item of its row with a score has all the mass
+    if name.startswith("irgan"):  # the only unseen item of its row with a score has all the mass
         hit = [j not in WORLD.seen(u) for u, j in zip(WORLD.users, liked, strict=True)]
         np.testing.assert_array_equal(draw.ids[hit, 0], liked[hit])
 

@@ -158,7 +158,9 @@ def test_aobpr_over_the_open_items(user):
     law = plain_ranked.item_law(row, 0.4)
     assert_follows(draw.ids, over_open(law, user))
     bound = vr.AOBPR(rho=0.4).bind(LOG)
-    np.testing.assert_allclose(bound.law(np.array(query), table.astype(np.float32)), [law[j] for j in ITEMS], rtol=1e-6)
+    np.testing.assert_allclose(
+        bound.probabilities(np.array(query), table.astype(np.float32)), [law[j] for j in ITEMS], rtol=1e-6
+    )
 
 
 def test_exact_aobpr_ranks_the_open_items():
@@ -189,7 +191,7 @@ def test_ahns_picks_the_nearest_of_every_pool():
 
 @pytest.mark.parametrize("sampler", [vr.LFMD(candidates=4, rho=0.3), vr.DNS(candidates=4)], ids=repr)
 def test_pooled_picks_follow_the_rank_law(sampler):
-    """The five open items score in the order of their ids; all 625 pools are listed, each rank with its chance."""
+    """The five unseen items score in the order of their ids; all 625 pools are listed, each rank with its chance."""
     law = dict.fromkeys(range(3, 8), 0.0)
     ranks = {"LFMD": [np.exp(-r / (4 * 0.3)) for r in (1, 2, 3, 4)], "DNS": [1.0]}[type(sampler).__name__]
     for pool in product(range(3, 8), repeat=4):
@@ -224,7 +226,7 @@ def test_log_q_is_the_log_of_the_law_that_is_drawn_from(sampler, user):
     law = {}
     for j in set(ITEMS) - seen(user):
         told = draw.log_q[draw.ids == j]
-        assert len(told), f"open item {j} was never drawn"
+        assert len(told), f"unseen item {j} was never drawn"
         assert np.ptp(told) == 0
         law[j] = float(np.exp(told[0], dtype=np.float64))
     assert sum(law.values()) == pytest.approx(1, abs=1e-5)

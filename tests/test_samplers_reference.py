@@ -66,7 +66,7 @@ def test_the_kernel_reproduces_the_definition(name, settings, step, k, pool):
 
 @pytest.mark.parametrize(("name", "settings"), CASES, ids=str)
 def test_the_rescue_of_users_who_have_seen_nearly_all(name, settings):
-    """Three of 90 items are open: many a search gives up redrawing and draws from the open items alone."""
+    """Three of 90 items are unseen: many a search gives up redrawing and draws from the unseen items alone."""
     crowded = [[j for j in range(90) if j % 30 != u] for u in range(3)] + [list(range(0, 90, m)) for m in (2, 3, 7)]
     assert_reproduced(make_world(seed=1, rows=9, seen=crowded, n_items=90), name, settings, 3, 2, None)
 

@@ -52,7 +52,7 @@ def test_rescued_draws_by_vectors_keep_the_law(sampler):
     table, query = rng.normal(size=(400, 3)) / 2, [0.75, -0.5, 0.25]
     draw = draw_many(sampler, CROWD, 0, query=query, table=table)
     if isinstance(sampler, vr.AOBPR):
-        law = dict(enumerate(sampler.bind(CROWD).law(np.array(query), table.astype(np.float32))))
+        law = dict(enumerate(sampler.bind(CROWD).probabilities(np.array(query), table.astype(np.float32))))
     else:
         law = {j: float(np.exp(draw.log_q[draw.ids == j][0])) for j in OPEN}
         assert sum(law.values()) == pytest.approx(1, abs=1e-5)

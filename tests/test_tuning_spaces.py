@@ -35,7 +35,7 @@ def test_the_papers_grid():
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_every_value_of_a_named_space_is_allowed(name, sampler):
     plan = plan_of("mf", sampler, name, TrainConfig())  # makes a sampler and settings from both ends of every range
-    own = {knob.field for knob in plan.parameters.values() if knob.part == "sampler"}
+    own = {one.field for one in plan.parameters.values() if one.part == "sampler"}
     assert own <= {field.name for field in fields(SAMPLERS[sampler])}
     assert {"dim", "reg"} <= plan.parameters.keys()
 
@@ -93,16 +93,16 @@ def test_what_is_no_range(text, part):
 
 def test_names_find_their_homes():
     written = {"dim": [8, 16], "margin": "1,2", "hinge_margin": "0.5..2", "kappa": "4..8", "lr": "1e-3..1e-2:log"}
-    knobs = plan_of("mf", "vins", written, TrainConfig(loss="hinge")).parameters
-    assert {name: (knob.part, knob.field) for name, knob in knobs.items()} == {
+    parameters = plan_of("mf", "vins", written, TrainConfig(loss="hinge")).parameters
+    assert {name: (one.part, one.field) for name, one in parameters.items()} == {
         "dim": ("model", "dim"),
         "margin": ("sampler", "margin"),
         "hinge_margin": ("training", "margin"),
         "kappa": ("sampler", "kappa"),
         "lr": ("training", "lr"),
     }
-    assert repr(knobs["margin"].dimension) == "Choice(values=(1.0, 2.0))"  # a real setting
-    assert repr(knobs["kappa"].dimension) == "Range(low=4, high=8, log=False)"  # a whole one
+    assert repr(parameters["margin"].dimension) == "Choice(values=(1.0, 2.0))"  # a real setting
+    assert repr(parameters["kappa"].dimension) == "Range(low=4, high=8, log=False)"  # a whole one
 
 
 @pytest.mark.parametrize(

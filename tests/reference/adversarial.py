@@ -1,4 +1,4 @@
-"""IRGAN's generator: a softmax over all open items."""
+"""IRGAN's generator: a softmax over all unseen items."""
 
 from __future__ import annotations
 

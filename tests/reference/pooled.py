@@ -10,7 +10,7 @@ from reference.row import Answer, Row
 
 
 def candidates_of(row: Row, count: int, pi: list[float], c: int = 0) -> list[int]:
-    """``count`` open items drawn by ``pi``, with replacement."""
+    """``count`` unseen items drawn by ``pi``, with replacement."""
     drawing = weighted_proposal(pi, row.pool)
     stream = row.stream(c)
     return [propose(row, drawing, pi, stream) for _ in range(count)]

@@ -100,7 +100,7 @@ def weighted_proposal(pi: Sequence[float], pool: Sequence[int]) -> Proposal:
 
 
 def propose(row: Row, drawing: Proposal, pi: Sequence[float], stream: Stream) -> int:
-    """An item the user has not seen: draw again while it is seen, and after many turns draw from the open items."""
+    """An item the user has not seen: draw again while it is seen, and after many turns draw from the unseen items."""
     draw, law = drawing
     for _ in range(PATIENCE):
         j = draw(stream)

@@ -75,7 +75,7 @@ def open_pair(row: Row, rho: float, point: float) -> int:
 
 
 def by_scores(row: Row, c: int, rho: float) -> int:
-    """A rank among the open items in the order of their full scores, equal scores by id."""
+    """A rank among the unseen items in the order of their full scores, equal scores by id."""
     ranked = sorted(row.open, key=lambda j: (-row.score(j), j))
     high, low, _, _ = row.stream(c).words(FACTOR, 0)
     return ranked[rank_at(fine_unit(high, low), len(ranked), rho * len(row.pool))]

@@ -9,7 +9,7 @@ import numpy as np
 
 from reference.philox import Stream
 
-PATIENCE = 64  # draws of seen items in a row before the law over the open items is worked out
+PATIENCE = 64  # draws of seen items in a row before the law over the unseen items is worked out
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from reference.row import Answer, Row
 
 
 def popularity(row: Row, k: int, beta: float) -> Answer:
-    """By ``pi`` among the open items."""
+    """By ``pi`` among the unseen items."""
     if not row.open:
         return Answer([-1] * k, [0.0] * k, 0, [0.0] * k)
     pi = row.pi(beta)
@@ -20,5 +20,5 @@ def popularity(row: Row, k: int, beta: float) -> Answer:
 
 
 def uniform(row: Row, k: int) -> Answer:
-    """All open items alike."""
+    """All unseen items alike."""
     return popularity(row, k, beta=0.0)

@@ -74,7 +74,7 @@ def distance(a: list[float], b: list[float]) -> float:
 
 
 def cluster_law(row: Row, pi: list[float], centers: list[list[float]], owner: dict[int, int]) -> Proposal:
-    """``P(c | u) ~ exp(q_u . center_c) * (open mass of c)``."""
+    """``P(c | u) ~ exp(q_u . center_c) * (unseen mass of c)``."""
     mass = dict.fromkeys(range(len(centers)), 0.0)
     for j in row.open:
         mass[owner[j]] += pi[j]
@@ -83,7 +83,7 @@ def cluster_law(row: Row, pi: list[float], centers: list[list[float]], owner: di
 
 
 def clustered_law(row: Row, pi: list[float], centers: list[list[float]], owner: dict[int, int]) -> Proposal:
-    """``q(j | u) = P(c | u) pi_j / (open mass of c)`` over the open items."""
+    """``q(j | u) = P(c | u) pi_j / (unseen mass of c)`` over the unseen items."""
     law = cluster_law(row, pi, centers, owner)
     mass = {c: sum(pi[j] for j in row.open if owner[j] == c) for c in law}
     return {j: law[owner[j]] * pi[j] / mass[owner[j]] for j in row.open}

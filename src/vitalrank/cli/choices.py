@@ -144,8 +144,8 @@ def fit_file(
     no_steps = STEPS if sampler is None else ()
     own = {"model", "sampler", "set", *(flag.replace("_", "-") for flag in (*FIELDS, *no_steps))}
     others = {key: value for key, value in options.items() if key not in own}
-    law = {} if sampler is None else {"sampler": sampler_name(sampler)}
-    every = {"model": name, **law, **others, **steps}
+    sampler_entry = {} if sampler is None else {"sampler": sampler_name(sampler)}
+    every = {"model": name, **sampler_entry, **others, **steps}
     table = {**plain(model), **({} if sampler is None else plain(sampler))}
     return {key: value for key, value in every.items() if value is not None} | {"set": table}
 

@@ -164,20 +164,20 @@ def _fit(ctx: typer.Context, name: str, sampler: str | None, settings: list[str]
     from vitalrank.models import is_trained
 
     kind = model_kind(name)
-    shape, law = split_settings(settings, kind)
+    shape, sampler_settings = split_settings(settings, kind)
     model = make(kind, name, shape)
     given = options.training_of(ctx, given=True)
     if not is_trained(kind):
         flags = [flag for flag in (*options.FIELDS, "sampler", *options.STEPS) if taking.is_given(ctx, flag)]
-        if flags or law:
-            raise SettingError(f"{name} has no steps and no sampler; leave out {_typed(flags, law)}.")
+        if flags or sampler_settings:
+            raise SettingError(f"{name} has no steps and no sampler; leave out {_typed(flags, sampler_settings)}.")
         return _Fit(name, model, None, {})
-    return _Fit(name, model, sampler_for(model, sampler, law, given), given)
+    return _Fit(name, model, sampler_for(model, sampler, sampler_settings, given), given)
 
 
-def _typed(flags: list[str], law: list[str]) -> str:
+def _typed(flags: list[str], sampler_settings: list[str]) -> str:
     options_typed = [f"--{flag.replace('_', '-')}" for flag in flags]
-    return ", ".join([*options_typed, *(f"--set {setting}" for setting in law)])
+    return ", ".join([*options_typed, *(f"--set {setting}" for setting in sampler_settings)])
 
 
 def add_to(app: typer.Typer) -> None:

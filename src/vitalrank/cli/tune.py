@@ -100,8 +100,8 @@ def tune(
         adopt(out, _EARLIER)
     check_outputs([out / "best.toml", out / "trials.csv"], [log], force)
     fixed = typed_and_filed(ctx, "settings")
-    make, law = _parts(ctx, model, sampler, fixed)
-    searched = _space(ctx, make, law, fixed)
+    make, chosen = _parts(ctx, model, sampler, fixed)
+    searched = _space(ctx, make, chosen, fixed)
     save_config(ctx, log, _own_file(ctx, fixed, searched))
     parts = read_parts(log, ctx)
     if "valid" not in parts.held_out:
@@ -109,8 +109,8 @@ def tune(
     config = TrainConfig(**options.training_of(ctx))
     with _reporter(trials, quiet=ctx.params["json"]) as report:
         tuned = search(
-            parts.train, parts.held_out["valid"], make, law, space=searched, trials=trials, seed=seed, config=config,
-            fixed=options.training_of(ctx, given=True), storage=storage or out / "study.db", study=study,
+            parts.train, parts.held_out["valid"], make, chosen, space=searched, trials=trials, seed=seed,
+            config=config, fixed=options.training_of(ctx, given=True), storage=storage or out / "study.db", study=study,
             workers=workers, pruner=pruner, method=method, finalists=finalists, runoff_seeds=runoff_seeds,
             callback=report,
         )  # fmt: skip
@@ -133,11 +133,13 @@ def _parts(
     kind = model_kind(model)
     shape, rest = split_settings(fixed, kind)
     make = partial(kind, **settings_of(kind, model, shape))
-    law = sampler_for(make(), sampler, rest, options.training_of(ctx, given=True)) if sampler or rest else None
-    return make, law
+    chosen = sampler_for(make(), sampler, rest, options.training_of(ctx, given=True)) if sampler or rest else None
+    return make, chosen
 
 
-def _space(ctx: typer.Context, make: Callable[..., Any], law: Sampler | None, fixed: list[str]) -> dict[str, Dimension]:
+def _space(
+    ctx: typer.Context, make: Callable[..., Any], chosen: Sampler | None, fixed: list[str]
+) -> dict[str, Dimension]:
     """The ranges that were given, or a named space without what is fixed, or both.
 
     A study that is resumed keeps its space where a named one has been widened since.
@@ -157,9 +159,9 @@ def _space(ctx: typer.Context, make: Callable[..., Any], law: Sampler | None, fi
     if ranges and ctx.params["space"] is None:
         return own
     config = TrainConfig(**options.training_of(ctx))
-    named = space_of(ctx.params["space"] or "paper", make, law, config, fixed=options.training_of(ctx, given=True))
+    named = space_of(ctx.params["space"] or "paper", make, chosen, config, fixed=options.training_of(ctx, given=True))
     storage = ctx.params["storage"] or ctx.params["out"] / "study.db"
-    recorded = recorded_space(storage, ctx.params["study"] or study_name(make, law, config))
+    recorded = recorded_space(storage, ctx.params["study"] or study_name(make, chosen, config))
     free = {name: one for name, one in named.items() if name not in typed and name not in own}
     kept = as_recorded(free, {name: text for name, text in recorded.items() if name not in own})
     return {**kept, **own}

@@ -99,7 +99,7 @@ class IRGAN(TorchModel):
 
 
 class IRGANNetwork(DotNetwork):
-    """Both players. In training the scores are the discriminator's; at rest, those of the one to serve."""
+    """Both players. In training the scores are the discriminator's; in eval mode, those of the one to serve."""
 
     def __init__(self, train: Interactions, dim: int, role: str, draws: int) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class IRGANNetwork(DotNetwork):
         return picks, (2.0 * torch.sigmoid(score) - 1.0) * p_pick / proposed
 
     def _uniform_share(self, picks: Tensor) -> Tensor:
-        """Probability of each pick under the uniform law over the items of its user."""
+        """Probability of each pick under the uniform distribution over the items of its user."""
         wanted = self._users[:, None] * self._n_items + picks
         place = torch.searchsorted(self._pairs, wanted).clamp(max=len(self._pairs) - 1)
         return (self._pairs[place] == wanted) * self._shares[self._users, None]

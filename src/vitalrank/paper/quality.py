@@ -21,7 +21,7 @@ from vitalrank.tuning.results import Settings
 METRICS = ("f1@10", "ndcg@10", "recall@10", "precision@10")
 RANKED_BY = "ndcg@10"
 OURS = "vins"
-FORMS = ("vins-log2", "vins-exact")  # VINS with another law, or with the paper's weight alone
+FORMS = ("vins-log2", "vins-exact")  # VINS with another proposal, or with the paper's weight alone
 RIVALS = ("lfm-w", "lfm-w-harmonic", "dns")
 SEARCHERS = ("lfm-w", "vins")  # samplers that search for a violator
 PICTURED = ("uni", "vins")

@@ -113,12 +113,12 @@ def results_of(model: Recommender, label: str | None = None) -> Results:
     test = model.held_out["test"]
     runner = Runner(TrainConfig(), {"train": model.train, "valid": model.held_out.get("valid", test), "test": test})
     history = model.history
-    law = "" if history.sampler is None else f" with {history.sampler.partition('(')[0]}"
+    suffix = "" if history.sampler is None else f" with {history.sampler.partition('(')[0]}"
     seconds = sum(record.get("seconds", 0.0) for record in history)
     training = history.settings or {}
     seed = int(training.get("seed", 0))
     outcome = runner.evaluate(
-        model, Method(label or type(model).__name__ + law, lambda: model), seed, seconds, show=True
+        model, Method(label or type(model).__name__ + suffix, lambda: model), seed, seconds, show=True
     )
     parts = {"train": model.train, **model.held_out}
     log = {"users": model.train.n_users, "items": model.train.n_items, "interactions": sum(map(len, parts.values()))}

@@ -38,7 +38,7 @@ class IRGAN(Sampler):
     >>> log = vr.Interactions.from_arrays([0, 1, 1], [0, 1, 2])
     >>> sampler = vr.samplers.IRGAN().bind(log, seed=0)
     >>> draw = sampler([[1.0]], [[0.0], [0.0], [0.0]], [0], [0])
-    >>> np.exp(draw.log_q).round(2).tolist()  # two open items, equal scores
+    >>> np.exp(draw.log_q).round(2).tolist()  # two unseen items, equal scores
     [[0.5]]
     """
 

@@ -176,7 +176,7 @@ class BoundSampler(ABC):
         return result
 
     def _candidates(self, proposal: Proposal, request: SampleRequest, count: int) -> DeviceArray:
-        """``count`` open candidates for each of the k negatives of each row."""  # (B, k, count)
+        """``count`` unseen candidates for each of the k negatives of each row."""  # (B, k, count)
         backend = request.backend
         ids = backend.empty((len(request), request.k, count), np.int64)
         turns = backend.full((len(request), request.k), 0, np.int64)

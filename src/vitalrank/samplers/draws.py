@@ -24,7 +24,7 @@ class Draw:
     Parameters
     ----------
     ids
-        Internal item ids, (B, k) int64; -1 where the user has no open item.
+        Internal item ids, (B, k) int64; -1 where the user has no unseen item.
     weights
         Factor of each pair in the loss, (B, k) float32; 0 where the id is -1.
     tries

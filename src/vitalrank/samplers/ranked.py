@@ -71,7 +71,7 @@ class AOBPR(Sampler):
 
 
 class BoundExactRank(BoundSampler):
-    """Ranks by the full scores of the user's open items."""
+    """Ranks by the full scores of the user's unseen items."""
 
     settings: AOBPR
 
@@ -124,7 +124,7 @@ class BoundFactorRank(RefreshedByEpoch, BoundExactRank):
         apart = backend.cast(columns, np.float64)
         self._spread = copy_in_place(self._spread, ((apart - apart.mean(1)[:, None]) ** 2).mean(1) ** 0.5)
 
-    def law(self, query: NDArray[np.float32], table: NDArray[np.float32]) -> NDArray[np.float64]:
+    def probabilities(self, query: NDArray[np.float32], table: NDArray[np.float32]) -> NDArray[np.float64]:
         """Probability of every item for one query, before seen items are left out."""  # (n,)
         columns = table[self.pool].T
         order = self.pool[np.argsort(-columns, axis=1, kind="stable")].astype(np.int32)

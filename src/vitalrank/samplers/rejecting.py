@@ -150,7 +150,7 @@ def _check_band(ceiling: Ceiling, margin: float) -> None:
 
 
 class BoundViolationSearch(BoundSampler):
-    """Algorithm 2 over the open items."""
+    """Algorithm 2 over the unseen items."""
 
     settings: LFMW | VINS
 

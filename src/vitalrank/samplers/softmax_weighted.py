@@ -101,9 +101,9 @@ PROPOSALS: dict[str, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = {
 class PRIS(Sampler):
     """Personalized ranking with importance sampling: ``w_j = softmax_j(s_uj - ln q(j | u))`` over k draws from q.
 
-    The proposal groups the items by k-means of their vectors: ``P(c | u) ~ exp(q_u . center_c) * (open mass of c)``,
-    then an open item of c by its weight, so ``q(j | u) = P(c | u) pi(j) / (open mass of c)``.
-    With ``clusters=0``, or a ``score=`` without vectors, it is the static proposal ``q(j | u) = pi(j) / (open mass)``.
+    The proposal groups the items by k-means of their vectors: ``P(c | u) ~ exp(q_u . center_c) * (unseen mass of c)``,
+    then an unseen item of c by its weight, so ``q(j | u) = P(c | u) pi(j) / (unseen mass of c)``.
+    With ``clusters=0``, or a ``score=`` without vectors, the proposal is static: ``q(j | u) = pi(j) / (unseen mass)``.
 
     Read the plain definition first: ``tests/reference/weighted.py``.
 

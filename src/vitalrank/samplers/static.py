@@ -79,7 +79,7 @@ class Uniform(Sampler):
 
 
 class BoundStatic(BoundItemProposal):
-    """One draw per negative from ``d^beta`` over the open items."""
+    """One draw per negative from ``d^beta`` over the unseen items."""
 
     settings: Uniform | Popularity
 
