@@ -30,11 +30,13 @@ def best(
     ctx: typer.Context,
     log: options.Log,
     out: Annotated[Path, typer.Option(help="Folder for the model, the page, the tables and the study.")],
-    minutes: Annotated[float, typer.Option(help="Wall time for all of it; more than before go on.")] = 30.0,
+    minutes: Annotated[
+        float, typer.Option(help="Wall time of the whole search; more minutes continue an earlier one.")
+    ] = 30.0,
     models: Annotated[
         str | None,
         typer.Option(
-            help=f"Names with commas: {' '.join(options.MODELS)}.",
+            help=f"Comma-separated: {' '.join(options.MODELS)}.",
             show_default="mostpopular,itemknn,ease,als,mf, and lightgcn,sasrec where time and torch allow",
             autocompletion=completion.among(options.MODELS),
         ),
@@ -42,10 +44,10 @@ def best(
     samplers: Annotated[
         str,
         typer.Option(
-            help=f"Names with commas: {' '.join(options.SAMPLERS)}.", autocompletion=completion.among(options.SAMPLERS)
+            help=f"Comma-separated: {' '.join(options.SAMPLERS)}.", autocompletion=completion.among(options.SAMPLERS)
         ),
     ] = "vins,uni,pop,dns,lfm-w",
-    seed: Annotated[int, typer.Option(help="Of the search and of training.")] = TrainConfig.seed,
+    seed: Annotated[int, typer.Option(help="Random seed of the search and of training.")] = TrainConfig.seed,
     storage: Annotated[
         str | None,
         typer.Option(
@@ -53,11 +55,11 @@ def best(
         ),
     ] = None,
 ) -> None:
-    """Find the best model for LOG in so many minutes, and train it on all of LOG.
+    """Find the best model for LOG within a time budget, and train it on all of LOG.
 
     Models, samplers and settings are searched together on valid, defaults first.
     The best of each are measured once on test, with paired tests.
-    The same command again continues after a stop, or joins a search at work.
+    The same command again continues after a stop, or joins a running search.
 
     [bold]vitalrank best log.tsv --minutes 30 --out runs/best[/]
     """

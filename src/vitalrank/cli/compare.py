@@ -29,20 +29,20 @@ def compare(
     samplers: Annotated[
         str,
         typer.Option(
-            help=f"Names with commas: {' '.join(options.SAMPLERS)}.",
+            help=f"Comma-separated: {' '.join(options.SAMPLERS)}.",
             autocompletion=completion.among(options.SAMPLERS),
         ),
     ] = "uni,dns,lfm-w,vins",
     models: Annotated[
         str,
         typer.Option(
-            help=f"Names with commas: {' '.join(options.MODELS)}.", autocompletion=completion.among(options.MODELS)
+            help=f"Comma-separated: {' '.join(options.MODELS)}.", autocompletion=completion.among(options.MODELS)
         ),
     ] = "mf",
     baselines: Annotated[
         str | None,
         typer.Option(
-            help="Models without a sampler to compare with: names with commas, or none.",
+            help="Models without a sampler to compare with, comma-separated, or none.",
             show_default="mostpopular,itemknn",
             autocompletion=completion.among(("none", *options.BASELINES)),
         ),
@@ -50,14 +50,14 @@ def compare(
     seeds: Annotated[int, typer.Option(help="Runs of each method, with seeds 0, 1, ...")] = 3,
     tune: Annotated[
         int,
-        typer.Option(metavar="TRIALS", help="Search the settings of each method on valid first, in so many trials."),
+        typer.Option(metavar="TRIALS", help="First tune the settings of each method on valid, with this many trials."),
     ] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME.SETTING=VALUE",
-            help="Of one sampler or model: vins.beta=0.5, mf.dim=32, uni.reg=0.01; repeatable.",
+            help="A setting of one sampler or model: vins.beta=0.5, mf.dim=32, uni.reg=0.01; repeatable.",
         ),
     ] = None,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep every trained model in the folder.")] = False,

@@ -23,10 +23,8 @@ Split = Annotated[
         autocompletion=completion.among(("last", "loo", "time")),
     ),
 ]
-Cutoff = Annotated[
-    str | None, typer.Option(metavar="TIME", help="With --split time: from which on rows are for testing.")
-]
-Memory = Annotated[str, typer.Option(help="With --out: what the process may take at most.")]
+Cutoff = Annotated[str | None, typer.Option(metavar="TIME", help="With --split time: start of the test part.")]
+Memory = Annotated[str, typer.Option(help="With --out: maximum memory of the process.")]
 Temp = Annotated[Path | None, typer.Option(help="With --out: folder for temporary files.", show_default="inside --out")]
 PREPARED = {
     "split": (Split, "last"),

@@ -29,13 +29,13 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help=f"With commas: {' '.join(options.METRICS)}, or all.",
+            help=f"Comma-separated: {' '.join(options.METRICS)}, or all.",
             show_default="those of accuracy, and coverage",
             autocompletion=completion.among(("all", *options.METRICS)),
         ),
     ] = None,
     names: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Table of items with the --category that calibration counts.")
+        Path | None, typer.Option(metavar="FILE", help="Table of items with the categories for calibration.")
     ] = None,
     category: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of --names.")] = None,
     bootstrap: Annotated[
@@ -44,7 +44,7 @@ def evaluate(
     device: options.RankingDevice = None,
     json: options.Json = False,
 ) -> None:
-    """Measure a run on what it held out.
+    """Evaluate a run on its held-out part.
 
     [bold]vitalrank evaluate runs/a --at 10 --metrics ndcg,novelty,diversity[/]
     """

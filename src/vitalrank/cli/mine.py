@@ -17,15 +17,19 @@ def mine(
     items: Annotated[Path, typer.Argument(help="Vectors of the items, of the same kinds.")],
     positives: Annotated[Path, typer.Argument(help="Row numbers: an item per query, or pairs; .npy or .parquet.")],
     out: Annotated[Path, typer.Argument(help="The Parquet file to write.")],
-    k: Annotated[int, typer.Option(help="Negatives of each pair.")] = 1,
-    sampler: Annotated[str | None, typer.Option(help="Draw by this sampler, instead of the best by rank.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE of the sampler.")] = None,
-    range_min: Annotated[int, typer.Option(help="Best candidates to skip.")] = 0,
-    range_max: Annotated[int | None, typer.Option(help="Candidates to look at.")] = None,
+    k: Annotated[int, typer.Option(help="Negatives per pair.")] = 1,
+    sampler: Annotated[
+        str | None, typer.Option(help="Draw by this sampler instead of taking the best by rank.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the sampler, NAME=VALUE; repeatable.")
+    ] = None,
+    range_min: Annotated[int, typer.Option(help="Number of best candidates to skip.")] = 0,
+    range_max: Annotated[int | None, typer.Option(help="Number of best candidates to consider.")] = None,
     max_score: Annotated[float | None, typer.Option(help="Highest score of a negative.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Lowest score of a negative.")] = None,
-    absolute_margin: Annotated[float | None, typer.Option(help="Least distance below the positive's score.")] = None,
-    relative_margin: Annotated[float | None, typer.Option(help="The same as a share of the positive's score.")] = None,
+    absolute_margin: Annotated[float | None, typer.Option(help="Minimum distance below the positive's score.")] = None,
+    relative_margin: Annotated[float | None, typer.Option(help="The same, relative to the positive's score.")] = None,
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
     seed: Annotated[int, typer.Option(help="Seed of the sampler's draws.")] = 0,
     threads: Annotated[int | None, typer.Option(help="Maximum number of threads.", show_default="all cores")] = None,

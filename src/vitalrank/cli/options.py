@@ -71,7 +71,9 @@ SamplerName = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Of the model (dim=32) or the sampler (beta=0.25); repeatable."),
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A setting of the model (dim=32) or the sampler (beta=0.25); repeatable."
+    ),
 ]
 UserColumn = Annotated[str | None, _reading(metavar="COLUMN", help="User column: its name, or its number from 0.")]
 ItemColumn = Annotated[str | None, _reading(metavar="COLUMN", help="Item column.")]
@@ -88,7 +90,7 @@ Repeats = Annotated[
 ]
 NoTime = Annotated[bool, _reading("--no-time", help="Ignore timestamps; keep the order of the file.")]
 Separator = Annotated[str | None, _reading(help="Field separator.", show_default="detected")]
-Header = Annotated[bool | None, _reading(help="Whether the first line names the columns.", show_default="detected")]
+Header = Annotated[bool | None, _reading(help="Whether the first line is a header.", show_default="detected")]
 MinUser = Annotated[int, _reading(help="Minimum interactions of a user; iterated with --min-item.")]
 MinItem = Annotated[int, _reading(help="Minimum interactions of an item.")]
 OnBad = Annotated[
@@ -108,7 +110,7 @@ Cutoff = Annotated[
     _reading(metavar="TIME", help="With --split time: a number or an ISO date from which on rows are for testing."),
 ]
 TestLog = Annotated[
-    Path | None, _reading(metavar="FILE", help="A test log of its own, in the format of LOG, instead of --test.")
+    Path | None, _reading(metavar="FILE", help="A separate test log in the format of LOG, instead of --test.")
 ]
 Valid = Annotated[
     float | None,
@@ -127,7 +129,7 @@ Optimizer = Annotated[str, _training(help=f"{one_of(OPTIMIZERS)}.", autocompleti
 BatchSize = Annotated[int | None, _training(help="Positives per step.", show_default="by the size of the log")]
 Negatives = Annotated[int, _training(help="Negatives per positive.")]
 Schedule = Annotated[
-    str, _training(help=f"Of the learning rate: {one_of(tuple(SCHEDULES))}.", autocompletion=among(tuple(SCHEDULES)))
+    str, _training(help=f"Learning-rate schedule: {one_of(tuple(SCHEDULES))}.", autocompletion=among(tuple(SCHEDULES)))
 ]
 Patience = Annotated[
     int | None,
@@ -154,16 +156,16 @@ Precision = Annotated[
     str,
     _training(help="float32, or bfloat16 for the layers of a torch model.", autocompletion=among(PRECISIONS)),
 ]
-Temperature = Annotated[float, _training(help="The loss reads scores divided by it.")]
+Temperature = Annotated[float, _training(help="The loss divides scores by it.")]
 Correct = Annotated[
     str,
     _training(
-        help=f"Of the softmax loss, for the sampler's proposal: {one_of(CORRECTIONS)}.",
+        help=f"Correction of a softmax loss for the sampler's proposal: {one_of(CORRECTIONS)}.",
         autocompletion=among(CORRECTIONS),
     ),
 ]
-Calibration = Annotated[float, _training(help="Of the loss gbce, from 0 (cross_entropy) to 1.")]
-Bilateral = Annotated[float, _training(help="Of the loss bsl: weight of the negatives' side.")]
+Calibration = Annotated[float, _training(help="Calibration of the gbce loss, from 0 (cross_entropy) to 1.")]
+Bilateral = Annotated[float, _training(help="Weight of the negatives in the bsl loss.")]
 Json = Annotated[bool, output("--json", help="Print one JSON object.")]
 Config = Annotated[
     Path | None,

@@ -54,7 +54,7 @@ def paper(
     contenders: Annotated[
         str | None,
         typer.Option(
-            help="Names with commas, such as uni,dns,lfm-w,vins.",
+            help="Comma-separated, such as uni,dns,lfm-w,vins.",
             show_default="all",
             autocompletion=completion.among(completion.method_names),
         ),
@@ -70,7 +70,9 @@ def paper(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="SETTING=VALUE", help="Of the study: dim=32, model_trials=2, ...; repeatable."),
+        typer.Option(
+            "--set", metavar="SETTING=VALUE", help="A setting of the study: dim=32, model_trials=2, ...; repeatable."
+        ),
     ] = None,
     min_user: Annotated[
         int | None, typer.Option(help="Minimum interactions of a user.", show_default="by the log's name")

@@ -12,11 +12,14 @@ from vitalrank.cli import completion, options
 from vitalrank.cli.item_lists import filters_of, id_like, picks_of, print_lists, print_picks, read_histories
 
 Names = Annotated[Path | None, typer.Option(help="Table of items: .csv .tsv .parquet with ids, names, categories.")]
-Items = Annotated[Path | None, typer.Option(help="File of the only item ids that may be listed, one per line.")]
-ExcludeItems = Annotated[Path | None, typer.Option(help="File of item ids never to list, one per line.")]
+Items = Annotated[Path | None, typer.Option(help="File of allowed item ids, one per line.")]
+ExcludeItems = Annotated[Path | None, typer.Option(help="File of excluded item ids, one per line.")]
 Within = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN[=VALUE]", help="A category of --names; without value, that of what is asked about."),
+    typer.Option(
+        metavar="COLUMN[=VALUE]",
+        help="Only items of this category in --names; without VALUE, of the user's or item's own.",
+    ),
 ]
 Seen = Annotated[bool, typer.Option("--seen", help="List seen items too.")]
 Unknown = Annotated[
@@ -40,9 +43,7 @@ def recommend(
     exclude_items: ExcludeItems = None,
     within: Within = None,
     seen: Seen = False,
-    history: Annotated[
-        Path | None, typer.Option(help="File of histories of people outside the log: as fold-in.")
-    ] = None,
+    history: Annotated[Path | None, typer.Option(help="Histories of people outside the log, as for fold-in.")] = None,
     everybody: Annotated[bool, typer.Option("--all", help="Every user of the log, to the Parquet file --out.")] = False,
     out: Annotated[Path | None, typer.Option(help="With --all: user, rank, item, score; written as it goes.")] = None,
     shard: Annotated[str | None, typer.Option(metavar="I/N", help="With --all: the I-th of N ranges of users.")] = None,
@@ -83,7 +84,9 @@ def fold_in(
     run: options.Run,
     history: Annotated[
         Path,
-        typer.Option(help="Histories: .jsonl with lists of ids, or a line of ids (spaces, commas, tabs) for each."),
+        typer.Option(
+            help="Histories, one per line: a JSON list of ids (.jsonl), or ids between spaces, commas or tabs."
+        ),
     ],
     n: options.ListLength = 10,
     json: options.Json = False,
@@ -93,7 +96,7 @@ def fold_in(
     within: Within = None,
     seen: Seen = False,
 ) -> None:
-    """List the best items for people outside the log, from the items they touched; unknown items are counted."""
+    """Recommend to people outside the log, from their histories; unknown items are counted."""
     import vitalrank as vr
 
     model = vr.load(run)
@@ -113,7 +116,7 @@ def similar(
     exclude_items: ExcludeItems = None,
     within: Within = None,
 ) -> None:
-    """List the items most like an item."""
+    """List the most similar items of an item."""
     import vitalrank as vr
 
     model = vr.load(run)
@@ -132,7 +135,7 @@ def explain(
     json: options.Json = False,
     names: Names = None,
 ) -> None:
-    """List which of a user's items speak for an item, as numbers that add up to its score."""
+    """Explain a recommendation: what each of the user's items adds to the score of an item."""
     import vitalrank as vr
     from vitalrank.cli.choices import print_json
 
@@ -168,8 +171,10 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8000,
     token_file: Annotated[Path | None, typer.Option(help="File of the token that callers must send.")] = None,
-    window: Annotated[float, typer.Option(help="Milliseconds in which requests gather.", min=0, max=100)] = 1.0,
-    concurrent: Annotated[int, typer.Option(help="Most requests at once.", min=1)] = 512,
+    window: Annotated[
+        float, typer.Option(help="Milliseconds to wait for more requests of a batch.", min=0, max=100)
+    ] = 1.0,
+    concurrent: Annotated[int, typer.Option(help="Maximum number of concurrent requests.", min=1)] = 512,
 ) -> None:
     """Answer requests over HTTP, with a page for people; a run folder that is replaced is loaded at once."""
     import vitalrank as vr

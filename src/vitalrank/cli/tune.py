@@ -35,7 +35,7 @@ def tune(
     settings: options.Settings = None,
     seed: Annotated[int, typer.Option(help="Random seed of the search and of each training run.")] = TrainConfig.seed,
     trials: Annotated[
-        int, _search(help="Number of trials in the whole study, those of earlier and other processes included.")
+        int, _search(help="Number of trials of the whole study, including those of earlier and other processes.")
     ] = 40,
     ranges: Annotated[
         list[str] | None,
@@ -48,7 +48,7 @@ def tune(
     space: Annotated[
         str | None,
         _search(
-            help="paper, its grid, or wide, ranges around the defaults; both with the defaults.",
+            help="paper (the paper's grid) or wide (ranges around the defaults); both contain the defaults.",
             show_default="paper, or only the ranges given",
             autocompletion=completion.among(("paper", "wide")),
         ),
@@ -56,7 +56,7 @@ def tune(
     method: Annotated[
         str,
         _search(
-            help="tpe, random, grid, or rounds: that of the paper's study.",
+            help="tpe, random, grid, or rounds (the search of the paper's study).",
             autocompletion=completion.among(("tpe", "random", "grid", "rounds")),
         ),
     ] = "tpe",

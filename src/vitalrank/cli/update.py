@@ -38,7 +38,7 @@ def update(
 ) -> None:
     """Add the rows of LOG to a run and train on for a few epochs.
 
-    Known users and items keep their vectors, new ones are placed by their interactions first. A model without steps
+    Known users and items keep their vectors; new ones get first vectors from their interactions. A model without steps
     (itemknn, als, ...) is fitted again on all rows. RUN stays as it is until the updated model is whole.
 
     [bold]vitalrank update runs/a today.tsv[/]
