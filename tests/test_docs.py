@@ -5,6 +5,7 @@ The blocks of one page share their names. A block marked ``py`` is an example's 
 
 from __future__ import annotations
 
+import inspect
 import pkgutil
 import re
 import runpy
@@ -20,6 +21,7 @@ from pathlib import Path
 import pytest
 
 import browser
+import vitalrank as vr
 import vitalrank.cli
 from vitalrank.samplers import SAMPLERS
 
@@ -103,6 +105,16 @@ def command_line():
     for module in pkgutil.iter_modules(vitalrank.cli.__path__, "vitalrank.cli."):
         getattr(import_module(module.name), "add_to", lambda app: None)(app)
     return typer.main.get_command(app)
+
+
+@pytest.mark.parametrize("name", [*SAMPLERS, "known", "in-batch"])
+def test_a_sampler_links_its_plain_definition(name):
+    page = (ROOT / f"docs/samplers/{name}.md").read_text(encoding="utf-8")
+    file = re.search(r"^Read first: the \[plain definition\]\(#plain-definition\), `(.*)`\.$", page, re.MULTILINE)[1]
+    assert (ROOT / file).is_file()
+    assert page.endswith(f'## Plain definition\n\n```{{.py title="{file}"}}\n--8<-- "{file}"\n```\n')
+    sampler = {"known": vr.Known, "in-batch": vr.InBatch}.get(name) or SAMPLERS[name]
+    assert f"Read the plain definition first: ``{file}``." in inspect.getdoc(sampler)
 
 
 def test_the_tables_of_the_sampler_page_are_those_of_the_saved_numbers():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import vitalrank as vr
-from sampler_calls import assert_follows, call
+from reference.given import in_batch, known
+from sampler_calls import assert_follows, assert_same, call, rows_of
 from sampler_cases import make_world
 from vitalrank.errors import SettingError
 
@@ -27,6 +28,16 @@ def test_known_negatives_are_drawn_alike(log):
     draw = sampler.bind(log, seed=3)(users=np.zeros(20_000, int), positives=np.zeros(20_000, int), k=2)
     assert_follows(draw.ids, {4: 0.5, 5: 0.5})
     np.testing.assert_allclose(draw.log_q, np.log(0.5))
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("pool", [list(range(6)), [0, 4]])
+def test_known_negatives_are_those_of_the_plain_definition(path, pool):
+    batch = world([0, 1, 2, 3, 4, 0, 2], [0, 2, 3, 0, 1, 1, 0])
+    draw = call("known", path, batch, vr.Known(DISLIKED).bind(batch.log, seed=9, allowed=pool), step=4, k=3)
+    negatives = {0: [1, 4, 5], 1: [0], 2: [5]}
+    rows = rows_of(batch, seed=9, step=4, pool=pool)
+    assert_same(draw, [known(row, 3, negatives.get(int(u), [])) for row, u in zip(rows, batch.users, strict=True)])
 
 
 def test_a_user_without_known_negatives_gets_none():
@@ -61,16 +72,8 @@ def test_a_mixture_fills_up_who_has_no_known_negatives():
 def test_in_batch_negatives_are_the_other_positives_that_are_unseen(path, candidates):
     batch = world([0, 1, 2, 3, 4, 1], [0, 2, 3, 0, 4, 5])
     draw = call("in-batch", path, batch, vr.InBatch(candidates).bind(batch.log, seed=1))
-    size = len(batch.users)
-    many = min(candidates or size - 1, size - 1)
-    for b, user in enumerate(batch.users):
-        others = [int(batch.positives[(b + 1 + c) % size]) for c in range(many)]
-        assert draw.ids[b].tolist() == [-1 if j in batch.seen(user) else j for j in others]
-    kept = draw.ids >= 0
-    np.testing.assert_array_equal(draw.weights, kept)
-    np.testing.assert_array_equal(draw.tries, kept.sum(1))
-    degree = np.maximum(batch.log.item_degree, 1)
-    np.testing.assert_allclose(draw.log_q[kept], np.log(degree / len(batch.log))[draw.ids[kept]], rtol=1e-5)
+    rows = rows_of(batch, seed=1, step=0, pool=list(range(6)))
+    assert_same(draw, [in_batch(rows, b, candidates, len(batch.log)) for b in range(len(rows))])
 
 
 def test_a_batch_of_one_has_no_others_and_the_pool_is_kept():

@@ -71,9 +71,7 @@ SamplerName = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="A setting of the model (dim=32) or the sampler (beta=0.25); repeatable."
-    ),
+    typer.Option("--set", metavar="NAME=VALUE", help="Model (dim=32) or sampler (beta=0.25) setting; repeatable."),
 ]
 UserColumn = Annotated[str | None, _reading(metavar="COLUMN", help="User column: its name, or its number from 0.")]
 ItemColumn = Annotated[str | None, _reading(metavar="COLUMN", help="Item column.")]

@@ -22,6 +22,8 @@ class InBatch(Sampler):
     is ``log_q``: with ``loss="softmax", correct="logq"`` it is taken off. Unlike the other samplers' draws these
     follow the batch: rows that are cut off or reordered have other negatives.
 
+    Read the plain definition first: ``tests/reference/given.py``.
+
     Parameters
     ----------
     candidates

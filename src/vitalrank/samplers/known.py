@@ -22,6 +22,8 @@ class Known(Sampler):
 
     A user without any gets none; ``Mixed(Known(), "uni")`` draws others for them.
 
+    Read the plain definition first: ``tests/reference/given.py``.
+
     Parameters
     ----------
     log
