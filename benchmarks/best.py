@@ -157,7 +157,7 @@ def run(path: Path, entries: list[str], given: argparse.Namespace) -> None:
     parts = log.split_last(0.2, valid=0.1)
     both = log.split_last(0.2)[0]
     for entry in entries:
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         try:
             if entry == "best":
                 result = found_by_best(log, given.minutes, given.work / name_of(path))
@@ -166,11 +166,20 @@ def run(path: Path, entries: list[str], given: argparse.Namespace) -> None:
         except (ModuleNotFoundError, MemoryError) as error:
             print(f"{name_of(path)}: {entry} is left out: {error}", flush=True)
             continue
-        wall = round(time.perf_counter() - began, 1)
-        facts = {"log": name_of(path), "entry": entry, **result, "wall": wall, "date": time.strftime("%Y-%m-%d")}
-        print(f"{name_of(path)}: {entry} {result['test']:.4f} in {wall} s", flush=True)
+        wall, cpu = round(time.perf_counter() - began, 1), round(time.process_time() - busy, 1)
+        facts = {"log": name_of(path), "entry": entry, **result, "wall": wall, "cpu": cpu}
+        facts |= {"date": time.strftime("%Y-%m-%d")}
+        print(f"{name_of(path)}: {entry} {result['test']:.4f} in {wall} s, {cpu} s of processors", flush=True)
         with given.out.open("a") as file:
             file.write(json.dumps({**facts, "machine": machine()}) + "\n")
+
+
+def paths_of(data: Path, logs: str) -> list[Path]:
+    """The files of the named logs in that order, or of all logs, the smallest first."""
+    if logs:
+        return [data / f"{name}.tsv.gz" for name in logs.split(",")]
+    found = [path for path in data.glob("*.tsv.gz") if path.name.count(".") == 2]  # not the items of a log
+    return sorted(found, key=lambda path: path.stat().st_size)
 
 
 def name_of(path: Path) -> str:
@@ -209,7 +218,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of logs")
     parser.add_argument("--minutes", type=float, default=10.0, help="of vr.best on each log")
-    parser.add_argument("--logs", default="", help="names with commas; all by default")
+    parser.add_argument("--logs", default="", help="names with commas, run in that order; all by default")
     parser.add_argument("--only", default="", help="best, references, or names of references with commas")
     parser.add_argument("--out", type=Path, default=HERE / "best.jsonl", help="results, one line each")
     parser.add_argument("--work", type=Path, default=Path("runs/best"), help="folder of the searches")
@@ -218,9 +227,8 @@ def main() -> None:
     asked = {"": [*REFERENCES, "best"], "references": list(REFERENCES)}.get(given.only) or given.only.split(",")
     if given.data is not None and not given.show:
         done = results(given.out)
-        for path in sorted(given.data.glob("*.tsv.gz"), key=lambda path: path.stat().st_size):
-            if path.name.count(".") == 2 and (not given.logs or name_of(path) in given.logs.split(",")):
-                run(path, [one for one in asked if one not in done.get(name_of(path), {})], given)
+        for path in paths_of(given.data, given.logs):
+            run(path, [one for one in asked if one not in done.get(name_of(path), {})], given)
     show(results(given.out))
 
 

@@ -103,7 +103,7 @@ def test_a_model_too_large_is_left_out(log, monkeypatch):
 
 def test_the_sparse_form_of_ease_takes_the_place_of_one_that_is_too_large(log, monkeypatch):
     train = log.split_last(0.2, valid=0.1)[0]
-    monkeypatch.setattr("vitalrank.selection.fitting.NEIGHBOURS", 5)
+    monkeypatch.setattr("vitalrank.comparing.planning.NEIGHBOURS", 5)
     between = 1.2 * vr.EASE(neighbours=5).estimate(train).bytes / 0.8
     monkeypatch.setattr("vitalrank.selection.fitting.available_memory", lambda: between)
     monkeypatch.setattr(vr.EASE, "estimate", lambda self, train: FitCost(10**6 if self.neighbours is None else 1, 0.0))

@@ -298,6 +298,12 @@ def test_baselines_are_added_unless_they_are_compared_already():
         run(models={"small": small_mf}, seeds=1, baselines=["mf"])
 
 
+def test_a_large_catalogue_is_compared_with_the_sparse_form_of_ease(monkeypatch):
+    monkeypatch.setattr("vitalrank.comparing.planning._MOST_EASE_ITEMS", 5)
+    found = run(models={"mostpopular": vr.MostPopular}, samplers={}, seeds=1, baselines=None)
+    assert sorted(row.label for row in found.rows) == ["itemknn", "mostpopular", "sparse ease"]
+
+
 def test_names_stand_for_themselves():
     found = vr.compare(LOG, ["uni"], ["mf"], seeds=1, config=CONFIG, baselines=())
     assert [row.label for row in found.rows] == ["uni"]
@@ -315,6 +321,9 @@ def test_each_method_is_tuned_by_as_many_trials(tmp_path):
     def note(method, seed, news):
         if isinstance(news, Tuned):
             searches.append((method.label, len(news.trials)))
+            first = news.trials[0].settings  # the defaults
+            assert first.sampler == {name: getattr(method.sampler, name) for name in first.sampler}
+            assert first.training == {"reg": vr.TrainConfig.reg}
 
     samplers = {"pop": vr.Popularity(), "vins": vr.VINS(kappa=16)}
     models = {"mf": functools.partial(vr.MF, dim=8)}

@@ -255,6 +255,8 @@ def test_rows_that_were_trained_on_are_reported(split):
 def test_swapped_arguments_and_endless_bootstraps_are_refused(split):
     train, _, test = split
     model = vr.MostPopular().fit(train)
+    with pytest.raises(vr.SettingError, match=r"model is a path; load it first: evaluate\(vr.load\('runs/a'\), test\)"):
+        vr.evaluate("runs/a", test)
     with pytest.raises(vr.SettingError, match=r"model is of type Interactions; give the model first"):
         vr.evaluate(test, model)
     with pytest.raises(vr.SettingError, match="at most 1,000,000"):

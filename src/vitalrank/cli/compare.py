@@ -43,7 +43,7 @@ def compare(
         str | None,
         typer.Option(
             help="Models without a sampler to compare with, comma-separated, or none.",
-            show_default="mostpopular,itemknn",
+            show_default="mostpopular,itemknn,ease",
             autocompletion=completion.among(("none", *options.BASELINES)),
         ),
     ] = None,

@@ -53,6 +53,7 @@ def fit(
     from vitalrank._util.locks import only_writer
     from vitalrank.cli.choices import print_json, save_config
     from vitalrank.cli.splits import read_parts
+    from vitalrank.models.ease import EASE
 
     request = _fit(ctx, model, sampler, typed_and_filed(ctx, "settings"))
     if request.sampler is None:
@@ -64,6 +65,8 @@ def fit(
     made = request.model
     made.held_out = parts
     if request.sampler is None:
+        if isinstance(made, EASE) and not ctx.params["json"]:
+            typer.echo(printable(f"{made!r} takes about {made.estimate(train)}."), err=True)
         made.fit(train)
         with only_writer(out):
             _refuse_existing(out)  # another run may have come first
@@ -87,7 +90,7 @@ def fit(
         print_json({**facts, "notes": found.notes})
         return
     typer.echo(printable(f"{made!r} trained on {made.train}; saved in {out}."))
-    for line in (*found.notes, *_summary(made, out)):
+    for line in (*found.notes, *_summary(made, log, out)):
         typer.echo(printable(line))
 
 
@@ -118,8 +121,8 @@ def _refit(made: Any, log: Any, sampler: Any, out: Path, kept: Mapping[str, Any]
     return made.refit(log, sampler, checkpoint=out, **kept)
 
 
-def _summary(model: Any, out: Path) -> Iterator[str]:
-    """How training went, and the command to type next."""
+def _summary(model: Any, log: Path, out: Path) -> Iterator[str]:
+    """How training went, and the commands to type next."""
     history = model.history
     if history:
         metric = (history.settings or {}).get("metric", "")
@@ -131,6 +134,7 @@ def _summary(model: Any, out: Path) -> Iterator[str]:
         yield f"{history.sampler or type(model).__name__}: {kept}{score}, {seconds:.1f} s of training."
     command = "evaluate" if "test" in model.held_out else "inspect"
     yield f"Next: vitalrank {command} {quote(str(out))}"
+    yield f"Is another model better for this log? vitalrank compare {quote(str(log))} --out {quote(str(out))}-compared"
 
 
 def _refuse_existing(out: Path) -> None:

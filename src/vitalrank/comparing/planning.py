@@ -8,6 +8,7 @@ import platform
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from vitalrank import __version__
@@ -15,11 +16,12 @@ from vitalrank._util.checks import MOST_SEED, to_builtin_scalar, to_int
 from vitalrank.config import SETTINGS, TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.models import is_trained, model_class, model_names
+from vitalrank.models import is_trained, model_class
 from vitalrank.samplers import Sampler, find_sampler
 
 BASELINES = ("mostpopular", "itemknn", "ease")
-_MOST_EASE_ITEMS = 10_000  # it inverts a dense matrix of items by items
+NEIGHBOURS = 100  # of EASE where its dense form is too much
+_MOST_EASE_ITEMS = 10_000  # the dense form inverts a matrix of items by items
 _PACKAGES = ("numpy", "scipy", "numba")
 _SHARED = frozenset({"seed", "metric", "threads", "device"})  # settings that all methods of a comparison share
 
@@ -104,18 +106,25 @@ def baselines_of(names: Sequence[str] | None, log: Interactions, taken: Collecti
     >>> [method.label for method in baselines_of(["mostpopular"], log)]
     ['mostpopular']
     """
-    chosen = usual_baselines(log.n_items) if names is None else names
-    kinds = {name: model_class(name) for name in chosen if name not in taken}
+    kinds = {name: model_class(name) for name in (BASELINES if names is None else names) if name not in taken}
     for name, kind in kinds.items():
         if is_trained(kind):
             raise SettingError(f"{name!r} is trained with a sampler and no baseline; name it among the models.")
-    return [Method(name, kind) for name, kind in kinds.items()]
+    methods = [Method(name, kind) for name, kind in kinds.items()]
+    is_large = names is None and log.n_items > _MOST_EASE_ITEMS
+    return [sparse_form(method) if is_large and method.label == "ease" else method for method in methods]
 
 
-def usual_baselines(n_items: int) -> list[str]:
-    """Names of the baselines of a comparison on a catalogue of that size."""
-    known = {name.lower() for name in model_names()} - ({"ease"} if n_items > _MOST_EASE_ITEMS else set())
-    return [name for name in BASELINES if name in known]
+def sparse_form(method: Method) -> Method:
+    """EASE with each item regressed on its nearest ones alone, for larger catalogues.
+
+    Examples
+    --------
+    >>> sparse_form(Method("ease", model_class("ease"))).make()
+    EASE(reg=300.0, neighbours=100, dropout=0.0, decay=1.0)
+    """
+    make: Callable[..., Any] = method.make
+    return replace(method, label=f"sparse {method.label}", make=partial(make, neighbours=NEIGHBOURS))
 
 
 def own_settings(methods: Sequence[Method], config: TrainConfig, fixed: Collection[str]) -> dict[str, Any]:

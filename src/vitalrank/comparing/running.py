@@ -101,11 +101,11 @@ def compare(
     seeds
         How many, or which. A model without a sampler runs once.
     baselines
-        Names of models without a sampler to compare with; None for MostPopular and ItemKNN, and EASE where there are
-        at most 10,000 items. ``()`` for none.
+        Names of models without a sampler to compare with; None for MostPopular, ItemKNN and EASE, with more than
+        10,000 items in its sparse form. ``()`` for none.
     tune
-        Trials on the validation part for each method before its seeds, over the paper's grid; settings that differ
-        from their defaults are kept. 0 takes all settings as they are.
+        Trials on the validation part for each method before its seeds, over the paper's grid with the defaults in it, which
+        are tried first; settings that differ from their defaults are kept. 0 takes all settings as they are.
     config
         Training settings; its ``metric`` ranks. The seed is replaced, and where a setting is the library's default
         a model with a default of its own takes that.
@@ -183,17 +183,17 @@ class _Grid:
     def tune(self, method: Method, trials: int, seed: int) -> tuple[Method, dict[str, Any]]:
         """The method with the settings that do best on valid, and those settings."""
         from vitalrank import tuning
-        from vitalrank.tuning.naming import sampler_name
+        from vitalrank.tuning.plans import space_of
 
         kept = _chosen(method) | set(self.runner.fixed)
-        name = type(method.make()).__name__.lower()
-        space = tuning.named_space("paper", name, None if method.sampler is None else sampler_name(method.sampler))
+        config = method.config(self.runner.config, self.runner.fixed)
+        space = space_of("paper", method.make, method.sampler, config, kept)
         searched = {key: dimension for key, dimension in space.items() if key not in kept}
         if not searched:
             return method, {}
         tuned = tuning.tune(
             self.runner.parts["train"], self.runner.parts["valid"], method.make, method.sampler, space=searched,
-            trials=trials, config=replace(method.config(self.runner.config, self.runner.fixed), seed=seed),
+            trials=trials, config=replace(config, seed=seed),
             fixed={*self.runner.fixed, *method.training}, study=method.label,
             storage=None if self.store is None else self.store.study,
         )  # fmt: skip

@@ -22,7 +22,7 @@ from vitalrank.evaluation.significance import percentile_interval, resampled_mea
 from vitalrank.interactions import Interactions, check_same_ids, logs_of
 from vitalrank.kernels.cpu.ranking.top_n import mark_hits
 from vitalrank.metrics import BEYOND, METRICS, harmonic_mean
-from vitalrank.ranking.scorers import Scorer
+from vitalrank.ranking.scorers import Scorer, check_scorer
 from vitalrank.ranking.top_n import top_blocks
 
 _MOST_ROUNDS = 1_000_000  # of a bootstrap
@@ -94,10 +94,7 @@ def evaluate(
     >>> sorted(result)
     ['ndcg@1', 'ndcg@2', 'recall@1', 'recall@2']
     """
-    if isinstance(model, type):
-        raise SettingError(f"model is the class {model.__name__}; give a fitted model: {model.__name__}().fit(train).")
-    if not isinstance(model, Scorer):
-        raise SettingError(f"model is of type {type(model).__name__}; give the model first: evaluate(model, test).")
+    check_scorer(model)
     check_same_ids(model.train, test, "test")
     warn_of_training_rows(model.train, test)
     settings = _Settings(at, by, metrics, bootstrap, seed, threads, device, categories, group or ProcessGroup())

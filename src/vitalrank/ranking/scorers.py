@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 
 Array = NDArray[Any]
@@ -76,3 +78,13 @@ class DotScorer(Scorer):
     @abstractmethod
     def user_similarities(self, user: int) -> NDArray[np.float32]:
         """Cosine of each user's query to that of ``user``, as ``(U,)``."""
+
+
+def check_scorer(model: Any) -> None:
+    """Refuse what cannot be measured, with the way out."""
+    if isinstance(model, type):
+        raise SettingError(f"model is the class {model.__name__}; give a fitted model: {model.__name__}().fit(train).")
+    if isinstance(model, str | os.PathLike):
+        raise SettingError(f"model is a path; load it first: evaluate(vr.load({str(model)!r}), test).")
+    if not isinstance(model, Scorer):
+        raise SettingError(f"model is of type {type(model).__name__}; give the model first: evaluate(model, test).")

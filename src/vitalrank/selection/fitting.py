@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from vitalrank._util.memory import available_memory
-from vitalrank.comparing import Method
+from vitalrank.comparing import Method, planning
 from vitalrank.config import TrainConfig
 from vitalrank.datasets import synthetic
 from vitalrank.interactions import Interactions
 from vitalrank.models.ease import EASE
 from vitalrank.training import Trainer
 
-NEIGHBOURS = 100  # of EASE where its dense form is too much
 _SHARE = 0.1  # of the budget that one fit of EASE, or so many epochs of a torch model, may take
 _EPOCHS = 20
 _TORCH = {"lightgcn": 2.0, "sasrec": 1.0}  # models in torch: the power of the log's length with which an epoch grows
@@ -40,7 +38,7 @@ def fitting(
     form, why = decided[method.label]
     if form == "none":
         return None, why
-    return (_sparse(method), why) if form == "sparse" else (method, why)
+    return (planning.sparse_form(method), why) if form == "sparse" else (method, why)
 
 
 def _decision(method: Method, config: TrainConfig, train: Interactions, seconds: float) -> tuple[str, str]:
@@ -62,14 +60,10 @@ def _ease_decision(method: Method, model: EASE, train: Interactions, seconds: fl
     why = _too_much(model, train, seconds)
     if not why:
         return "as it is", ""
-    if model.neighbours is not None or train.n_items <= NEIGHBOURS or _too_much(_sparse(method).make(), train, seconds):
+    is_small = model.neighbours is not None or train.n_items <= planning.NEIGHBOURS
+    if is_small or _too_much(planning.sparse_form(method).make(), train, seconds):
         return "none", why
-    return "sparse", f"{why}; the sparse form with {NEIGHBOURS} neighbours takes its place"
-
-
-def _sparse(method: Method) -> Method:
-    make: Callable[..., Any] = method.make
-    return replace(method, label=f"sparse {method.label}", make=partial(make, neighbours=NEIGHBOURS))
+    return "sparse", f"{why}; the sparse form with {planning.NEIGHBOURS} neighbours takes its place"
 
 
 def _too_much(model: EASE, train: Interactions, seconds: float) -> str:
