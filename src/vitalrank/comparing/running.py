@@ -104,7 +104,7 @@ def compare(
         Names of models without a sampler to compare with; None for MostPopular, ItemKNN and EASE, with more than
         10,000 items in its sparse form. ``()`` for none.
     tune
-        Trials on the validation part for each method before its seeds, over the paper's grid with the defaults in it, which
+        Trials on the validation part for each method before its seeds, over the paper's grid and the defaults, which
         are tried first; settings that differ from their defaults are kept. 0 takes all settings as they are.
     config
         Training settings; its ``metric`` ranks. The seed is replaced, and where a setting is the library's default
