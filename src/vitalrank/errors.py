@@ -3,6 +3,10 @@
 Every message says what was wrong, where, and what to do. The command line prints it in one line and exits 2.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 
 class VitalrankError(Exception):
     """Any mistake that the caller can mend; a traceback of another kind is a bug of the library."""
@@ -37,13 +41,10 @@ class GroupError(VitalrankError, RuntimeError):
 
     Attributes
     ----------
-    reported
-        Whether that rank reported an error.
     gone
-        Whether it ended without one, so that the run is worth a restart.
+        The ranks that ended without an error message, so that the run is worth a restart.
     """
 
-    def __init__(self, message: str, reported: bool = False, gone: bool = False) -> None:
+    def __init__(self, message: str, gone: Sequence[int] = ()) -> None:
         super().__init__(message)
-        self.reported = reported
-        self.gone = gone
+        self.gone = tuple(gone)

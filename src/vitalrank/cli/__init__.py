@@ -12,7 +12,9 @@ import typer
 import typer.core
 
 import vitalrank
-from vitalrank.cli.failures import StoppedError, run
+from vitalrank.cli.failures import StoppedError, complain, run
+from vitalrank.cli.ranks import GROUPED
+from vitalrank.distributed.joining import is_started
 
 # Command -> its file, in the order of --help.
 FILES = {
@@ -95,7 +97,10 @@ def main() -> None:
     """Run the command line: 0 done, 1 interrupted or failed, 2 a mistake that one line explains, 143 terminated."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # ids may be written in letters that a terminal lacks
-    for file in _files(sys.argv[1:]):
+    words = sys.argv[1:]
+    if is_started() and (not words or words[0] not in GROUPED):
+        sys.exit(complain(f"{' '.join(words[:1])} runs in one process; start it without torchrun.", 2))
+    for file in _files(words):
         import_module(f"vitalrank.cli.{file}").add_to(app)
     sys.exit(run(app))
 

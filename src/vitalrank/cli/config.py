@@ -15,7 +15,7 @@ from vitalrank._util.display import first_line, listed, printable, quoted
 from vitalrank.errors import SettingError, StorageError
 
 # What a command is asked to do this time, not how.
-_LEFT_OUT = frozenset({"log", "out", "resume", "json", "config", "save-config", "force", "help"})
+_LEFT_OUT = frozenset({"log", "out", "resume", "json", "config", "save-config", "force", "ranks", "help"})
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 

@@ -14,7 +14,9 @@ from typing import Any
 import typer
 
 from vitalrank._util.display import first_line, printable
-from vitalrank.errors import VitalrankError
+from vitalrank.cli.ranks import QuietExit, is_reporter
+from vitalrank.distributed.launcher import TRY_AGAIN
+from vitalrank.errors import GroupError, VitalrankError
 
 TRACEBACK = "VITALRANK_TRACEBACK"  # in the environment: show where an unexpected error comes from
 _TERMINATED = 128 + signal.SIGTERM
@@ -44,6 +46,8 @@ def run(app: typer.Typer) -> int:
             return code
         except (StoppedError, KeyboardInterrupt) as stop:
             return complain(str(stop) or "interrupted.", _TERMINATED if terminated else 1)
+        except QuietExit:
+            return 2
         except BrokenPipeError:  # the reader of our output left, as `head` does
             sys.stderr.close()
             return 1
@@ -52,7 +56,13 @@ def run(app: typer.Typer) -> int:
 
 
 def complain(message: str, code: int) -> int:
-    """Print one line on standard error."""
+    """Print one line on standard error; of several ranks rank 0 does."""
+    if not is_reporter():
+        return code
+    return _print(message, code)
+
+
+def _print(message: str, code: int) -> int:
     from rich.console import Console
     from rich.markup import escape
 
@@ -68,6 +78,9 @@ def _explain(error: Exception) -> int:
         command = getattr(getattr(error, "ctx", None), "command_path", "vitalrank")
         # Without a message the help was shown in its place.
         return complain(f"{message} See {command} --help.", 2) if message else 2
+    if isinstance(error, GroupError):
+        code = TRY_AGAIN if error.gone else 2
+        return _print(str(error), code) if is_reporter(error) else code
     if isinstance(error, VitalrankError):
         return complain(str(error), 2)
     if _is_out_of_memory(error):

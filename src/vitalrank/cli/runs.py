@@ -13,10 +13,14 @@ import typer
 from vitalrank._util.display import printable
 from vitalrank.cli import options, taking
 from vitalrank.cli.config import in_force, typed_and_filed
+from vitalrank.cli.ranks import over_ranks
 from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
+from vitalrank.distributed.joining import current_group, is_restarted
+from vitalrank.errors import SettingError
 
 
 @taking.takes(options.READING, options.SPLIT, options.TRAINING, options.FILES)
+@over_ranks
 def fit(
     ctx: typer.Context,
     log: options.Log,
@@ -56,12 +60,15 @@ def fit(
     from vitalrank.models.ease import EASE
 
     request = _fit(ctx, model, sampler, typed_and_filed(ctx, "settings"))
+    group = current_group()
     if request.sampler is None:
+        if group.size > 1:
+            raise SettingError(f"{model} has no steps that ranks could share; leave out --ranks and torchrun.")
         _refuse_existing(out)
-    save_config(ctx, log, request.config_file(in_force(ctx)))
+    group.on_rank_zero(lambda: save_config(ctx, log, request.config_file(in_force(ctx))))
     found = read_parts(log, ctx)
     train, parts = found.train, found.held_out
-    first = _picked(out, parts, resume) if refit else out
+    first = _picked(out, parts, resume or is_restarted()) if refit else out
     made = request.model
     made.held_out = parts
     if request.sampler is None:
@@ -97,11 +104,11 @@ def fit(
 def _picked(out: Path, parts: Mapping[str, Any], resume: bool) -> Path:
     """The folder of the run whose epoch count a refit takes."""
     from vitalrank.checkpoint import is_saved
-    from vitalrank.errors import SettingError, StorageError
+    from vitalrank.errors import StorageError
 
     if "valid" not in parts:
         raise SettingError("--refit takes the epoch count that valid picks; give a --valid share above 0.")
-    if is_saved(out) and not resume:
+    if not resume and current_group().on_rank_zero(lambda: is_saved(out)):
         raise StorageError(f"{out}: holds a run already; resume it (--resume) or choose another folder.")
     return out.with_name(f"{out.name}.picked")
 
@@ -111,7 +118,7 @@ def _refit(made: Any, log: Any, sampler: Any, out: Path, kept: Mapping[str, Any]
     import vitalrank as vr
     from vitalrank.checkpoint import is_saved
 
-    if is_saved(out):
+    if current_group().on_rank_zero(lambda: is_saved(out)):
         there = vr.load(out)
         if (
             len(there.history) >= (made.history.best_epoch or len(made.history))
@@ -164,7 +171,6 @@ class _Fit:
 
 def _fit(ctx: typer.Context, name: str, sampler: str | None, settings: list[str]) -> _Fit:
     from vitalrank.cli.choices import make, model_kind, sampler_for, split_settings
-    from vitalrank.errors import SettingError
     from vitalrank.models import is_trained
 
     kind = model_kind(name)

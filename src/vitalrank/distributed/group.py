@@ -48,7 +48,8 @@ class Group(ProcessGroup):
         self._process_group = process_group
         self._reported: BaseException | None = None  # an error of this rank that the others know already
         self._monitor = Monitor(store, rank, size)
-        self.hosts: list[str] = [str(host) for host in self.all_gather_objects(socket.gethostname())]
+        self.hosts = ["its machine"] * size  # until they are known
+        self.hosts = [str(host) for host in self.all_gather_objects(socket.gethostname())]
 
     # ------------------------------------------------------------------------------------------------ messages
 
@@ -91,7 +92,7 @@ class Group(ProcessGroup):
             self._reported = error
             raise error
         if said is not None:
-            raise GroupError(f"rank 0 stopped: {said}", reported=True)
+            raise GroupError(f"rank 0 stopped: {said}")
         return self.all_gather_objects(result)[0]  # type: ignore[no-any-return]
 
     def all_gather_rows(self, array: Array) -> Array:
@@ -176,7 +177,9 @@ class Group(ProcessGroup):
         try:
             failure = self._monitor.wait_for_failure(seconds=2.0)
             if failure is not None:
-                raise GroupError(f"rank {failure.rank} stopped: {failure.message}", reported=True) from None
+                raise GroupError(
+                    f"rank {failure.rank} on {self.hosts[failure.rank]} stopped: {failure.message}"
+                ) from None
             gone = self._monitor.unresponsive(seconds=6.0)
         except StoreGoneError:
             gone = [0]
@@ -189,7 +192,7 @@ class Group(ProcessGroup):
         names = ", ".join(f"{rank} on {self.hosts[rank]}" for rank in gone)
         raise GroupError(
             f"rank {names} is gone without an error message: killed, out of memory, or its machine is; resume the run.",
-            gone=True,
+            gone=gone,
         ) from error
 
     @contextmanager

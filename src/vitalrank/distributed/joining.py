@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Mapping
 from datetime import timedelta
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from vitalrank.distributed.group import Group
 
 SINGLE = ProcessGroup()
+RESTART_VARIABLE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # without it most of torchrun's restarts fail
 _OWNER = "VITALRANK_GROUP_PROCESS"  # children of a rank inherit its environment and must not take its place
 _JOIN_SECONDS = 300  # for the slowest machine to get here
+_POLL_SECONDS = 0.02
 _current: list[Group] = []
 
 
@@ -65,10 +68,11 @@ def local_threads() -> int | None:
     if not is_started():
         return None
     here = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    return max(1, _cores() // (int(here) if here.isdecimal() and int(here) else 1))
+    return max(1, cores() // (int(here) if here.isdecimal() and int(here) else 1))
 
 
-def _cores() -> int:
+def cores() -> int:
+    """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -91,13 +95,27 @@ def _joined() -> Group:
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         prefix = dist.PrefixStore(f"vitalrank/{attempt}", store)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        _await_others(store, size, attempt)
         dist.init_process_group(backend, store=prefix, rank=rank, world_size=size, timeout=short)
         return Group(dist.PrefixStore("group", prefix), rank, size, None, patience)
+    except GroupError:
+        raise
     except (RuntimeError, ValueError) as error:
         raise GroupError(
             f"the ranks do not find each other ({str(error).splitlines()[0]}); see that MASTER_ADDR is reachable and "
             "that GLOO_SOCKET_IFNAME names the interface between the machines."
         ) from error
+
+
+def _await_others(store: Any, size: int, attempt: str) -> None:
+    """Wait until all ranks have started, so that the short timeout of a message is not spent on the slowest."""
+    key, end = f"vitalrank/{attempt}/started", time.monotonic() + _JOIN_SECONDS
+    started = store.add(key, 1)
+    while started < size:
+        if time.monotonic() > end:
+            raise GroupError(f"only {started} of {size} ranks started within {_JOIN_SECONDS} s; see that all can.")
+        time.sleep(_POLL_SECONDS)
+        started = store.add(key, 0)
 
 
 def numeric_environment() -> dict[str, Any]:

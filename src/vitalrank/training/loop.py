@@ -51,17 +51,23 @@ class TrainingLoop:
         """Train to the end, leave the best epoch in the model, write the folder."""
         try:
             self.run.history.stopped = self._until_stopped()
-        finally:
-            # A callback's error or a second Ctrl-C also leaves the best epoch in the model.
-            try:
-                if self.folder is not None and self.between_epochs and self._is_unsaved(self.folder):
-                    self.folder.write(self.model, self.engine, self.run)
-            finally:
-                if self.run.best is not None:
-                    self.engine.load(self.run.best)
+        except BaseException:
+            if not self.group:  # ranks cannot meet after an error of one: the last checkpoint has to do
+                self._keep()  # a callback's error or a second Ctrl-C also leaves the best epoch in the model
+            raise
+        self._keep()
         whole = self.engine.complete()
         if whole is not None:
             self.model.take_whole(whole)
+
+    def _keep(self) -> None:
+        """Write what the folder lacks, and leave the best epoch in the model."""
+        try:
+            if self.folder is not None and self.between_epochs and self._is_unsaved(self.folder):
+                self.folder.write(self.model, self.engine, self.run)
+        finally:
+            if self.run.best is not None:
+                self.engine.load(self.run.best)
 
     def _is_unsaved(self, folder: RunFolder) -> bool:
         """Whether the folder lacks an epoch, or the reason for the end."""

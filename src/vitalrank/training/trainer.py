@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -23,12 +22,11 @@ from vitalrank.samplers import VINS, Sampler
 from vitalrank.training.interrupts import interruptible
 from vitalrank.training.loop import Callback, TrainingLoop
 from vitalrank.training.progress import ProgressBar
+from vitalrank.training.ranks import check_same_run, without_address
 from vitalrank.training.runs import RunFolder, RunState, run_folder
 from vitalrank.training.warm_start import WarmStart
 
 logger = logging.getLogger(__name__)
-
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in the default repr of an object; differs between processes
 
 
 class Trainer:
@@ -121,7 +119,7 @@ class Trainer:
             limited(threads),
             dedicated_stream(self.config.device),
         ):
-            self._check_same_run(group, model, train, sampler)
+            check_same_run(group, model, sampler, self.config, train, valid)
             engine = build()
             try:
                 if folder is not None:
@@ -162,20 +160,6 @@ class Trainer:
         if len(valid) == 0:
             raise SettingError("the validation log is empty; hold out a larger share, or leave valid out.")
 
-    def _check_same_run(self, group: ProcessGroup, model: Any, train: Interactions, sampler: Any) -> None:
-        """Stop ranks that were not given the same log, model, sampler and settings."""
-        if group.size == 1:
-            return
-        group.barrier()  # some may have read the log later than others
-        own = [train.fingerprint, repr(model), _ADDRESS.sub("", repr(sampler)), repr(self.config.run_identity())]
-        for rank, found in enumerate(group.all_gather_objects(own)):
-            for name, mine, theirs in zip(("log", "model", "sampler", "settings"), own, found, strict=True):
-                if mine != theirs:
-                    raise SettingError(
-                        f"rank {rank} was given another {name} than rank {group.rank}; start all ranks by one command "
-                        "on the same files."
-                    )
-
     def _folder(
         self,
         model: Any,
@@ -192,7 +176,7 @@ class Trainer:
             "valid": None if valid is None else valid.fingerprint,
             "start": None if start is None else start.digest,
             "model": repr(model),
-            "sampler": _ADDRESS.sub("", repr(sampler)),
+            "sampler": without_address(sampler),
             **self.config.run_identity(),
         }
         return run_folder(self._checkpoint, identity, *self._every, group)
