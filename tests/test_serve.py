@@ -268,6 +268,24 @@ def server(model, table, tmp_path_factory):
     assert process.wait(30) == 0
 
 
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ", b"a" * 65536),
+        (b"GET /health?", b"a" * 65536),
+        (b"POST /fold-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999\r\n\r\n", b"a" * 65536),
+        (b"", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 1000),
+    ],
+    ids=["header", "address", "body", "pipelined"],
+)
+def test_a_request_without_an_end_is_cut_off(server, begin, more):
+    """Before there is a request to refuse, a caller could fill the memory."""
+    address, port = server[0].removeprefix("http://").split(":")
+    cut = pytest.raises((ConnectionError, TimeoutError))
+    with socket.create_connection((address, int(port)), timeout=20) as caller, cut:
+        caller.sendall(begin + 2000 * more)
+
+
 def test_a_reload_under_load_drops_no_request(server, model):
     address, folder, _ = server
     statuses, done = [], threading.Event()

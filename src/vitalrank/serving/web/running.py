@@ -18,6 +18,7 @@ import uvicorn
 
 from vitalrank._util.display import printable, quoted
 from vitalrank.errors import SettingError
+from vitalrank.serving.web.protocol import BoundedProtocol
 
 _LEAST = 16  # characters of a token
 _LONGEST = 4096
@@ -96,8 +97,8 @@ def address_of(listening: socket.socket) -> str:
 def run_server(app: Any, listening: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT; requests in progress are answered first."""
     config = uvicorn.Config(
-        app, log_level=logging.ERROR, access_log=False, server_header=False, proxy_headers=False, ws="none",
-        timeout_keep_alive=30, timeout_graceful_shutdown=15, backlog=2048,
+        app, http=BoundedProtocol, log_level=logging.ERROR, access_log=False, server_header=False, proxy_headers=False,
+        ws="none", timeout_keep_alive=30, timeout_graceful_shutdown=15, backlog=2048,
     )  # fmt: skip
     with _settled_heap():
         _Server(config, on_ready).run(sockets=[listening])
