@@ -1,10 +1,10 @@
-"""Back-test of updates: ten new days, the model updated on each, beside full refits on the same rows.
+"""Back-test of updates: ten in a row without a refit between them, beside full refits on the same rows.
 
 ``python benchmarks/update.py DATA_FOLDER [LOG ...] [--seeds 2] [--set epochs=3]`` cuts the last 10 % of each log's time
-order into ten steps. The first model is fitted on the first 90 %, for the epochs that a validation part picks. After
-each step it is updated (``fit(start=...)``), nine times in a row without a refit; beside it a model is trained anew on
-the same rows with the same settings. Both are evaluated on the rows of the next step, of users and items they know
-(NDCG@10). A step holds few rows, so single runs scatter by some per cent: each seed makes a chain of updates and refits
+order into eleven parts. The first model is fitted on the first 90 %, for the epochs that a validation part picks. Each
+of the first ten parts makes a step: the model is updated on it (``fit(start=...)``), and beside it a model is trained
+anew on the same rows with the same settings. Both are evaluated on the part that follows, on users and items they know
+(NDCG@10). A part holds few rows, so single runs scatter by some per cent: each seed makes a chain of updates and refits
 of its own, and the table compares means over seeds.
 
 Everything runs on one thread, and seconds are the processor's, which other work on the machine changes little. Each
@@ -49,7 +49,7 @@ class BackTest:
         self.name = name
         self.parts = slices(vr.read(folder / f"{name}.tsv.gz"))
         self.grown = [self.parts[0]]
-        for part in self.parts[1:STEPS]:
+        for part in self.parts[1 : STEPS + 1]:
             self.grown.append(self.grown[-1].extend(part))
         known = [line["epochs"] for line in lines() if line["log"] == name and line["kind"] == "refit"]
         self.epochs = known[0] if known else self._picked()
@@ -65,7 +65,7 @@ class BackTest:
     def refits(self, seed: int) -> None:
         """The steps of a seed that are not there yet."""
         done = {line["step"] for line in lines() if self._is_mine(line, "refit", seed)}
-        for step in range(1, STEPS):
+        for step in range(1, STEPS + 1):
             if step not in done:
                 began = time.process_time()
                 model = vr.MF().fit(self.grown[step], epochs=self.epochs, seed=seed, **FIXED)
@@ -75,10 +75,10 @@ class BackTest:
         """The same for one chain of updates, which is made again up to the step that is missing."""
         mine = [line for line in lines() if self._is_mine(line, "update", seed) and line["options"] == options]
         done = {line["step"] for line in mine}
-        if len(done) == STEPS - 1:
+        if len(done) == STEPS:
             return
         model = self.first(seed)
-        for step in range(1, STEPS):
+        for step in range(1, STEPS + 1):
             began = time.process_time()
             model = vr.MF().fit(self.grown[step], start=model, **FIXED, **options)
             seconds = time.process_time() - began
@@ -99,11 +99,11 @@ class BackTest:
 
 
 def slices(log: vr.Interactions) -> list[vr.Interactions]:
-    """The first 90 % of the rows by time, then ten parts of the rest, each with its own ids."""
+    """The first 90 % of the rows by time, then eleven parts of the rest, each with its own ids."""
     order = np.argsort(log.times, kind="stable")
     users, items = log.user_ids[log.users[order]], log.item_ids[log.items[order]]
     times = log.times[order]
-    bounds = [0, *np.linspace(0.9 * len(log), len(log), STEPS + 1).astype(int)]
+    bounds = [0, *np.linspace(0.9 * len(log), len(log), STEPS + 2).astype(int)]
     return [vr.Interactions.from_arrays(users[a:b], items[a:b], times=times[a:b]) for a, b in pairwise(bounds)]
 
 
