@@ -61,6 +61,9 @@ class Vectors(DotRecommender):
         self.train = train
         self._users, self._items = np.ascontiguousarray(users), np.ascontiguousarray(items)
 
+    def fit(self, train: vr.Interactions) -> Vectors:
+        return self
+
     def queries(self, users: Any) -> Any:
         return self._users[users]
 

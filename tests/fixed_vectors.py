@@ -11,6 +11,9 @@ class FixedVectors(DotRecommender):
         self._queries = np.asarray(queries, np.float32)
         self._items = np.ascontiguousarray(items, np.float32)
 
+    def fit(self, train):
+        return self
+
     def queries(self, users):
         return self._queries[users]
 

@@ -22,7 +22,7 @@ from vitalrank.ranking.top_n import top_items
 
 def as_tiles(model):
     class Opaque(Recommender):
-        history_scores = similarities = settings = tensors = restore = None
+        fit = history_scores = similarities = settings = tensors = restore = None
 
         def scores(self, users, start, stop):
             return model.scores(users, start, stop)

@@ -68,7 +68,7 @@ class Toy(Recommender):
     def scores(self, users, start, stop):
         return np.zeros((len(users), stop - start), np.float32)
 
-    history_scores = similarities = restore = None
+    fit = history_scores = similarities = restore = None
 
     def settings(self):
         return {}

@@ -121,7 +121,7 @@ class History(Sequence[Record]):
         return text
 
 
-def checked_records(found: Any) -> list[Record]:
+def checked_records(found: object) -> list[Record]:
     """The records of epochs 1, 2, ... as JSON gave them; ValueError for anything else.
 
     Examples
@@ -142,6 +142,6 @@ def checked_records(found: Any) -> list[Record]:
     return found
 
 
-def _is(value: Any, kind: Any) -> bool:
+def _is(value: object, kind: Any) -> bool:
     """Whether a value of JSON is of a kind; True and False are no numbers."""
     return isinstance(value, kind) and not isinstance(value, bool)

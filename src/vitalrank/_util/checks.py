@@ -10,9 +10,12 @@ from contextlib import suppress
 from dataclasses import fields
 from numbers import Integral, Real
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from vitalrank.errors import SettingError
+
+if TYPE_CHECKING:
+    import torch
 
 _METRIC = re.compile(r"(?P<name>[^@]+)@(?P<length>[1-9][0-9]*)")
 MOST = 2**31 - 1  # of anything that is counted
@@ -26,7 +29,7 @@ def check_beta(beta: float) -> None:
         raise SettingError(f"beta is {beta!r}; it must be from 0 (uniform) to 1 (by degree).")
 
 
-def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None:
+def check_count(name: str, value: object, least: int = 1, most: int = MOST) -> None:
     """A number of candidates, shots, steps."""
     if not is_count(value, least):
         raise SettingError(f"{name} is {value!r}; it must be a whole number of at least {least}.")
@@ -40,7 +43,7 @@ def check_positive(name: str, value: float) -> None:
         raise SettingError(f"{name} is {value!r}; it must be a number above 0.")
 
 
-def check_number(name: str, value: float, least: float = -math.inf) -> None:
+def check_number(name: str, value: object, least: float = -math.inf) -> None:
     """A margin, or a weight that is at least 0."""
     if not (is_number(value) and value >= least):
         bound = "" if least == -math.inf else f" of at least {least:g}"
@@ -60,22 +63,22 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         raise SettingError(f"unknown {name} {value!r}; choose one of {', '.join(known)}.")
 
 
-def to_int_below(name: str, value: Any, least: int, limit: int) -> int:
+def to_int_below(name: str, value: object, least: int, limit: int) -> int:
     """An integer from ``least`` to below ``limit`` as a Python int; those of NumPy and torch are accepted."""
     with suppress(TypeError):  # only integers have an index
-        number = index(value)
+        number = index(value)  # type: ignore[arg-type]
         if least <= number < limit:
             return number
     raise SettingError(f"{name} is {value!r}; it must be a whole number from {least} to {limit - 1}.")
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> TypeGuard[torch.Tensor]:
     """Whether it is a torch tensor; torch is not imported for this, since a tensor exists only where it is."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def to_int(name: str, value: Any, least: int = 1, most: int = MOST) -> int:
+def to_int(name: str, value: object, least: int = 1, most: int = MOST) -> int:
     """A checked count as a Python int.
 
     Examples
@@ -86,10 +89,10 @@ def to_int(name: str, value: Any, least: int = 1, most: int = MOST) -> int:
     vitalrank.errors.SettingError: dim is 2.7; it must be a whole number of at least 1.
     """
     check_count(name, value, least, most)
-    return int(value)
+    return int(value)  # type: ignore[call-overload, no-any-return]
 
 
-def to_float(name: str, value: Any, least: float = -math.inf) -> float:
+def to_float(name: str, value: object, least: float = -math.inf) -> float:
     """A checked number as a Python float.
 
     Examples
@@ -98,10 +101,10 @@ def to_float(name: str, value: Any, least: float = -math.inf) -> float:
     10.0
     """
     check_number(name, value, least)
-    return float(value)
+    return float(value)  # type: ignore[arg-type]
 
 
-def to_builtin_scalar(value: Any) -> Any:
+def to_builtin_scalar(value: object) -> Any:
     """A NumPy scalar as a Python one, which JSON can hold and ``repr`` shows plainly; anything else unchanged.
 
     Examples
@@ -139,11 +142,11 @@ def parse_metric(metric: str) -> tuple[str, int]:
     return found["name"], int(found["length"])
 
 
-def is_count(value: Any, least: int = 1) -> bool:
+def is_count(value: object, least: int = 1) -> TypeGuard[int]:
     """Whether it is an integer, of Python or NumPy, of at least ``least``; bools are not."""
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a finite number, of Python or NumPy; bools are not."""
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)

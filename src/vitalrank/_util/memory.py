@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 _LINE = 64  # bytes of a cache line
 _TRIM, _MAP = -1, -3  # parameters of mallopt
 _LARGE, _LARGEST_MAP = 1 << 30, 1 << 25  # bytes
 
 
-def large_zeros(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
+def large_zeros(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
     """Zeros whose rows are read in any order: memory that NumPy itself fills is asked for in large pages.
 
     They begin where a cache line begins. NumPy's own large arrays begin 16 bytes later, so that a row of 256 bytes
@@ -39,7 +39,7 @@ def large_zeros(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
     return zeros
 
 
-def untouched_zeros(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
+def untouched_zeros(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
     """Zeros that take memory only where they are written, where the system can do so.
 
     Examples
@@ -57,7 +57,7 @@ def untouched_zeros(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
     return np.frombuffer(room, kind).reshape(shape)
 
 
-def absent(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
+def absent(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
     """Zeros in place of an array that another process has; they take no memory.
 
     Examples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def counted_imbalance(counts: Counts) -> Values:
     return np.asarray(counts.positive[met] / np.maximum(counts.negative[met], 1), np.float64)
 
 
-def summary(values: Any) -> dict[str, float]:
+def summary(values: NDArray[Any] | Sequence[float]) -> dict[str, float]:
     """Smallest, quartiles and largest of some values; empty without values.
 
     Examples
@@ -114,7 +115,7 @@ class Counted:
         self._bound = self.sampler.bind(train, seed, **{**options, "count": True})
         return self._bound
 
-    def follow(self, record: Record, model: Any) -> None:
+    def follow(self, record: Record, model: object) -> None:
         """Put the counts of the epoch into its record, and start again."""
         if self._bound is None or self._bound.counts is None:
             return

@@ -13,7 +13,7 @@ from vitalrank._util.checks import is_tensor
 from vitalrank.errors import StorageError
 
 
-def to_json(value: Any, **options: Any) -> str:
+def to_json(value: object, **options: Any) -> str:
     """JSON text; numbers and arrays of NumPy count as Python's.
 
     Examples
@@ -32,7 +32,7 @@ def digest_of_meta(meta: Mapping[str, Any]) -> str:
     return hashlib.sha256(to_json(meta, sort_keys=True).encode()).hexdigest()
 
 
-def _to_builtin(value: Any) -> Any:
+def _to_builtin(value: object) -> Any:
     if isinstance(value, np.ndarray | np.generic) or is_tensor(value):
         return value.tolist()
     raise TypeError(f"a value of type {type(value).__name__} is not JSON serializable")

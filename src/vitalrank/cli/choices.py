@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,6 +21,10 @@ from vitalrank.samplers import Sampler, find_sampler
 from vitalrank.training.trainer import default_sampler
 from vitalrank.tuning.naming import sampler_name
 from vitalrank.tuning.spaces import parse_value, text_of
+
+if TYPE_CHECKING:
+    from vitalrank.interactions import Interactions
+    from vitalrank.models.base import Recommender
 
 
 def model_kind(name: str) -> Callable[..., Any]:
@@ -73,7 +77,7 @@ def settings_of(kind: Callable[..., Any], name: str, settings: Sequence[str]) ->
     return given
 
 
-def sampler_for(model: Any, name: str | None, settings: Sequence[str], training: Mapping[str, Any]) -> Sampler:
+def sampler_for(model: Recommender, name: str | None, settings: Sequence[str], training: Mapping[str, Any]) -> Sampler:
     """The sampler of that name, or the model's own, with ``NAME=VALUE`` settings.
 
     Examples
@@ -119,7 +123,7 @@ def split_settings(settings: Sequence[str], model: Callable[..., Any]) -> tuple[
     return own, [setting for setting in settings if setting not in own]
 
 
-def plain(made: Any) -> dict[str, Any]:
+def plain(made: Sampler | Recommender) -> dict[str, Any]:
     """All settings of a sampler or a model, as a config file holds them.
 
     Examples
@@ -133,7 +137,7 @@ def plain(made: Any) -> dict[str, Any]:
 
 
 def fit_file(
-    options: Mapping[str, Any], name: str, model: Any, sampler: Any, training: Mapping[str, Any]
+    options: Mapping[str, Any], name: str, model: Recommender, sampler: Sampler | None, training: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a config file of ``fit`` holds for a model, a sampler and the training options that were given.
 
@@ -150,7 +154,7 @@ def fit_file(
     return {key: value for key, value in every.items() if value is not None} | {"set": table}
 
 
-def read_log(path: Path, ctx: typer.Context) -> Any:
+def read_log(path: Path, ctx: typer.Context) -> Interactions:
     """The log, by the options of a command that say how to read it."""
     import vitalrank as vr
 
@@ -178,7 +182,7 @@ def print_json(value: Mapping[str, Any]) -> None:
     print(json.dumps(_finite(value), default=str, allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     """The value with null for what is infinite or no number, which JSON does not have."""
     if isinstance(value, Mapping):
         return {key: _finite(one) for key, one in value.items()}

@@ -104,7 +104,7 @@ def _key(key: str) -> str:
     return key if _BARE.fullmatch(key) else _value(key)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -115,7 +115,7 @@ def _value(value: Any) -> str:
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _list(path: Path, key: str, value: Any) -> list[str]:
+def _list(path: Path, key: str, value: object) -> list[str]:
     """What a repeatable option takes: a list as it is, a table as ``NAME=VALUE``."""
     if isinstance(value, Mapping):
         return [f"{name}={_joined(path, f'{key}.{name}', one)}" for name, one in _flat(value)]
@@ -133,11 +133,11 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield before + name, value
 
 
-def _joined(path: Path, key: str, value: Any) -> str:
+def _joined(path: Path, key: str, value: object) -> str:
     return ",".join(_text(path, key, one) for one in value) if isinstance(value, list) else _text(path, key, value)
 
 
-def _text(path: Path, key: str, value: Any) -> str:
+def _text(path: Path, key: str, value: object) -> str:
     """A value as it would be typed."""
     if not isinstance(value, (str, int, float)):
         raise SettingError(f"{path}: {printable(key)} is {quoted(value)}; give a word, a number, true or false.")

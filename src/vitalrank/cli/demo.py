@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -19,6 +19,7 @@ from vitalrank.cli import options
 if TYPE_CHECKING:
     from vitalrank.comparing import Callback, Method, Outcome, Results
     from vitalrank.history import Record
+    from vitalrank.models.base import Recommender
     from vitalrank.tuning import Tuned
 
 NAMES = ("uni", "pop", "dns", "lfm-w", "vins")
@@ -173,7 +174,7 @@ def _drawn(lines: Sequence[DemoLine]) -> Table:
     return table
 
 
-def _recommend(console: Console, model: Any, name: str) -> None:
+def _recommend(console: Console, model: Recommender, name: str) -> None:
     user = model.train.user_ids[0]
     ids, scores = model.recommend([user], n=5, exclude=list(model.held_out.values()))
     picks = ", ".join(f"{item} ({score:.2f})" for item, score in zip(ids[0], scores[0], strict=True))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vitalrank.cli import completion, options
+
+if TYPE_CHECKING:
+    from vitalrank.models.base import Recommender
 
 _RESAMPLES = 1_000_000
 
@@ -66,7 +69,7 @@ def evaluate(
         print(result)
 
 
-def _categories(model: Any, names: Path | None, category: str | None) -> list[str] | None:
+def _categories(model: Recommender, names: Path | None, category: str | None) -> list[str] | None:
     """The category of each item of the model's log, by a table of items."""
     from vitalrank.errors import SettingError
     from vitalrank.serving import ItemTable

@@ -13,6 +13,7 @@ from vitalrank.cli import options
 
 if TYPE_CHECKING:
     from vitalrank.analysis import Inspection
+    from vitalrank.models.base import Recommender
     from vitalrank.training import History
 
 _EPOCHS = 6  # shown of a history
@@ -61,7 +62,7 @@ def _metadata(history: History) -> dict[str, Any]:
     return {**kept, "history": history.records}
 
 
-def _print(model: Any, found: Inspection, history: History) -> None:
+def _print(model: Recommender, found: Inspection, history: History) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -82,7 +83,7 @@ def _print(model: Any, found: Inspection, history: History) -> None:
         console.print(f"- {sentence}", highlight=False)
 
 
-def _opening(model: Any, history: History) -> Iterator[str]:
+def _opening(model: Recommender, history: History) -> Iterator[str]:
     yield f"{model!r} on {model.train!r}"
     if history.settings is None:
         if history:
@@ -109,7 +110,7 @@ def _epochs(history: Sequence[Mapping[str, Any]]) -> Any:
     return table
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: object) -> str:
     if value is None:
         return ""
     return _range(value) if isinstance(value, dict) else format(value, _COLUMNS.get(name, ("", ".4f"))[1])

@@ -6,15 +6,18 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitalrank._util.display import printable
+
+if TYPE_CHECKING:
+    from vitalrank.models.base import Recommender
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")  # what 64 bits hold, not all that Python calls a digit
 
 
 def filters_of(
-    model: Any,
+    model: Recommender,
     names: Path | None,
     items: Path | None,
     exclude_items: Path | None,

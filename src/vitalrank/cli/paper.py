@@ -15,6 +15,7 @@ from vitalrank.cli import completion, options
 
 if TYPE_CHECKING:
     from vitalrank.paper.jobs import Result, StudyJob
+    from vitalrank.paper.settings import StudySettings
 
 
 def paper(
@@ -153,7 +154,7 @@ def _file(place: Path) -> Path:
     return datasets.get(known.name)
 
 
-def _study(quick: bool, given: dict[str, Any], written: list[str]) -> Any:
+def _study(quick: bool, given: dict[str, Any], written: list[str]) -> StudySettings:
     from inspect import signature
 
     from vitalrank._util.devices import resolve
@@ -166,7 +167,7 @@ def _study(quick: bool, given: dict[str, Any], written: list[str]) -> Any:
         return replace(whole, **changes)
 
     changed.__signature__ = signature(StudySettings)  # type: ignore[attr-defined]
-    study_settings = make(changed, "a study", written)
+    study_settings: StudySettings = make(changed, "a study", written)
     measured = None if study_settings.measured_on is None else resolve(study_settings.measured_on)
     return replace(study_settings, device=resolve(study_settings.device), measured_on=measured)
 
@@ -186,7 +187,7 @@ def _methods(names: str | None) -> tuple[str, ...]:
     return chosen
 
 
-def _command(name: str, data: list[Path], chosen: dict[str, Any], quick: bool, study_settings: Any) -> str:
+def _command(name: str, data: list[Path], chosen: dict[str, Any], quick: bool, study_settings: StudySettings) -> str:
     """What repeats the study, without places on this machine or its size."""
     from dataclasses import asdict
 
@@ -201,7 +202,7 @@ def _command(name: str, data: list[Path], chosen: dict[str, Any], quick: bool, s
     return " ".join([*parts, *(_written(key, value) for key, value in {**given, **changed}.items())])
 
 
-def _written(key: str, value: Any) -> str:
+def _written(key: str, value: object) -> str:
     """A setting of the study as it is typed: most have no option of their own."""
     from inspect import signature
 

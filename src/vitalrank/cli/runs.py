@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,12 @@ from vitalrank.cli.ranks import over_ranks
 from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
 from vitalrank.distributed.joining import current_group, is_restarted
 from vitalrank.errors import SettingError
+
+if TYPE_CHECKING:
+    from vitalrank.interactions import Interactions
+    from vitalrank.models.base import Recommender
+    from vitalrank.models.trainable import TrainableModel
+    from vitalrank.samplers import Sampler
 
 
 @taking.takes(options.READING, options.SPLIT, options.TRAINING, options.FILES)
@@ -113,7 +119,9 @@ def _picked(out: Path, parts: Mapping[str, Any], resume: bool) -> Path:
     return out.with_name(f"{out.name}.picked")
 
 
-def _refit(made: Any, log: Any, sampler: Any, out: Path, kept: Mapping[str, Any]) -> Any:
+def _refit(
+    made: TrainableModel, log: Interactions, sampler: Sampler, out: Path, kept: Mapping[str, Any]
+) -> TrainableModel:
     """The model trained on the whole log; one that was finished before is loaded."""
     import vitalrank as vr
     from vitalrank.checkpoint import is_saved
@@ -124,11 +132,12 @@ def _refit(made: Any, log: Any, sampler: Any, out: Path, kept: Mapping[str, Any]
             len(there.history) >= (made.history.best_epoch or len(made.history))
             and there.train.fingerprint == log.fingerprint
         ):
+            assert isinstance(there, type(made))
             return there
     return made.refit(log, sampler, checkpoint=out, **kept)
 
 
-def _summary(model: Any, log: Path, out: Path) -> Iterator[str]:
+def _summary(model: Recommender, log: Path, out: Path) -> Iterator[str]:
     """How training went, and the commands to type next."""
     history = model.history
     if history:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,6 +13,10 @@ from vitalrank._util.display import printable
 from vitalrank.cli.options import READING, SPLIT, SPLIT_NAMES, format_of
 from vitalrank.cli.taking import is_given, is_typed
 from vitalrank.errors import SettingError
+
+if TYPE_CHECKING:
+    from vitalrank.interactions import Interactions
+    from vitalrank.prepared.folder import Prepared
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Parts:
     whole: Callable[[], Any] = lambda: None  # all parts as one log
 
 
-def _loo(log: Any, test: float, valid: float) -> Any:
+def _loo(log: Interactions, test: float, valid: float) -> Any:
     return log.split_last(count=1, valid=int(valid > 0))
 
 
@@ -38,7 +42,7 @@ SPLITS: dict[str, Callable[[Any, float, float], Any]] = {
 assert tuple(SPLITS) == SPLIT_NAMES
 
 
-def parts_of(log: Any, test: float, valid: float, split: str = "last", cutoff: str | None = None) -> Parts:
+def parts_of(log: Interactions, test: float, valid: float, split: str = "last", cutoff: str | None = None) -> Parts:
     """The split by the names of its parts; a share of 0 leaves that part out.
 
     Examples
@@ -70,7 +74,7 @@ def read_parts(path: Path, ctx: typer.Context) -> Parts:
     return replace(split_log(log, ctx), whole=lambda: log)
 
 
-def _prepared_parts(prepared: Any, ctx: typer.Context) -> Parts:
+def _prepared_parts(prepared: Prepared, ctx: typer.Context) -> Parts:
     usual = {name: default for name, (_, default) in {**READING, **SPLIT}.items()} | {"valid": 0.1}
     given = [name for name in usual if name in ctx.params]
     odd = [name for name in given if is_typed(ctx, name) or (is_given(ctx, name) and ctx.params[name] != usual[name])]
@@ -82,11 +86,11 @@ def _prepared_parts(prepared: Any, ctx: typer.Context) -> Parts:
     return Parts(train, parts, _unseen(train, parts), prepared.log)
 
 
-def _unseen(train: Any, parts: dict[str, Any]) -> list[str]:
+def _unseen(train: Interactions, parts: dict[str, Any]) -> list[str]:
     return [f"{name}: {unseen}." for name, part in parts.items() if (unseen := train.unseen_in(part)).rows]
 
 
-def split_log(log: Any, ctx: typer.Context) -> Parts:
+def split_log(log: Interactions, ctx: typer.Context) -> Parts:
     """The parts of a log that was read, by the options of a command."""
     given = ctx.params
     test, valid, split, cutoff = (given[name] for name in ("test", "valid", "split", "cutoff"))

@@ -214,7 +214,7 @@ def _line(trial: Trial) -> str:
     return f"{trial.number:>4} {trial.state:<8}{value}  {settings}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 

@@ -22,7 +22,8 @@ from vitalrank.errors import VitalrankError
 from vitalrank.evaluation import evaluate
 from vitalrank.history import Record
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import DotRecommender
+from vitalrank.models.base import DotRecommender, Recommender
+from vitalrank.models.trainable import TrainableModel
 from vitalrank.samplers import Sampler
 from vitalrank.training import TrainConfig, Trainer
 
@@ -74,13 +75,19 @@ class Runner:
         return outcome
 
     def _new(
-        self, model: Any, method: Method, seed: int, folder: Path | None, callback: EpochCallback | None, show: bool
+        self,
+        model: Recommender,
+        method: Method,
+        seed: int,
+        folder: Path | None,
+        callback: EpochCallback | None,
+        show: bool,
     ) -> Outcome:
         model.held_out = {name: self.parts[name] for name in ("valid", "test") if name in self.parts}
         seconds = self.train(model, method, seed, folder, callback)
         return self.evaluate(model, method, seed, seconds, show)
 
-    def _identity(self, model: Any, method: Method, seed: int) -> dict[str, Any]:
+    def _identity(self, model: Recommender, method: Method, seed: int) -> dict[str, Any]:
         sampler = None if method.sampler is None else repr(method.sampler)
         return {"model": repr(model), "sampler": sampler, "seed": seed, "training": self._training(method)}
 
@@ -89,7 +96,7 @@ class Runner:
 
     def train(
         self,
-        model: Any,
+        model: Recommender,
         method: Method,
         seed: int,
         folder: Path | None = None,
@@ -100,11 +107,12 @@ class Runner:
             began = time.perf_counter()
             model.fit(self.parts["train"])
             return time.perf_counter() - began
+        assert isinstance(model, TrainableModel)  # no other has a sampler
         config = method.config(self.config, self.fixed)
         _compile(method.make(), method.sampler, config)
         counted = Counted(method.sampler)
 
-        def report(record: Record, model: Any) -> bool | None:
+        def report(record: Record, model: object) -> bool | None:
             return None if callback is None else callback(method, seed, record)
 
         trainer = Trainer(
@@ -118,7 +126,7 @@ class Runner:
         history = trainer.fit(model, self.parts["train"], sampler, self.parts.get("valid"))
         return float(sum(record["seconds"] for record in history))
 
-    def evaluate(self, model: Any, method: Method, seed: int, seconds: float, show: bool) -> Outcome:
+    def evaluate(self, model: Recommender, method: Method, seed: int, seconds: float, show: bool) -> Outcome:
         """What the trained model scores on the test part; ``show`` adds a projection of its item vectors."""
         valid = self.parts.get("valid")
         hidden = [] if valid is None or valid is self.parts["test"] else [valid]
@@ -146,13 +154,14 @@ class Runner:
         )
 
 
-def warm_up(model: Any, sampler: Sampler, config: TrainConfig, fixed: Collection[str] = ()) -> None:
+def warm_up(model: Recommender, sampler: Sampler, config: TrainConfig, fixed: Collection[str] = ()) -> None:
     """Compile the kernels of a run before its clock starts, by an epoch on a toy log."""
     _compile(model, sampler, config.with_defaults(model.defaults, fixed))
 
 
-def _compile(model: Any, sampler: Sampler, config: TrainConfig) -> None:
+def _compile(model: Recommender, sampler: Sampler, config: TrainConfig) -> None:
     toy = synthetic(users=60, items=50, interactions=600, seed=0)
+    assert isinstance(model, TrainableModel)
     short = replace(config, epochs=1, schedule="constant")
     with suppress(VitalrankError):  # what fails here will fail, and be reported, where it matters
         Trainer(short, progress=False).fit(model, toy, Counted(sampler))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,16 @@ Check = Callable[[Any], bool]
 _LARGEST = 1e300  # of a number: sums of a few stay finite
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
 
 
-def _is_number(value: Any) -> bool:
-    is_one = _is_whole(value) or isinstance(value, float)
-    return is_one and math.isfinite(value) and abs(value) < _LARGEST
+def _is_number(value: object) -> bool:
+    return (_is_whole(value) or isinstance(value, float)) and math.isfinite(value) and abs(value) < _LARGEST
 
 
 def _optional(check: Check) -> Check:
@@ -41,7 +40,7 @@ def _table(check: Check) -> Check:
 def _fields(required: Mapping[str, Check], optional: Mapping[str, Check], others: Check | None = None) -> Check:
     """An object with these fields; further ones pass ``others``, or are not looked at."""
 
-    def check(value: Any) -> bool:
+    def check(value: object) -> bool:
         if not isinstance(value, dict) or not required.keys() <= value.keys():
             return False
         known = {**required, **optional}
@@ -50,14 +49,14 @@ def _fields(required: Mapping[str, Check], optional: Mapping[str, Check], others
     return check
 
 
-def _is_projection(value: Any) -> bool:
+def _is_projection(value: object) -> bool:
     """Columns of one length; norms came later than the others."""
     columns = {
         "items": _list(_is_text), "degree": _list(_is_whole), "degree_class": _list(lambda one: one in (0, 1, 2)),
         "points": _list(lambda one: len(one) == 2 and all(map(_is_number, one)) if isinstance(one, list) else False),
     }  # fmt: skip
     norm = {"norm": _list(_is_number)}
-    if not _fields({"method": _is_text, **columns}, norm)(value):
+    if not isinstance(value, dict) or not _fields({"method": _is_text, **columns}, norm)(value):
         return False
     return len({len(value[name]) for name in (*columns, *norm) if name in value}) == 1
 

@@ -67,7 +67,7 @@ class Group(ProcessGroup):
             for wait in waits:
                 wait.wait()
 
-    def all_gather_objects(self, value: Any) -> list[Any]:
+    def all_gather_objects(self, value: object) -> list[Any]:
         text = np.frombuffer(json.dumps(value).encode(), np.uint8)
         sizes = np.zeros(self.size, np.int64)
         sizes[self.rank] = len(text)

@@ -36,7 +36,7 @@ class ProcessGroup:
     def barrier(self) -> None:
         """Wait, however long, until all ranks have called this; a rank that is gone is an error."""
 
-    def all_gather_objects(self, value: Any) -> list[Any]:
+    def all_gather_objects(self, value: object) -> list[Any]:
         """The value of every rank, by rank: anything that JSON holds."""
         return [value]
 

@@ -8,11 +8,14 @@ from typing import Any
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.losses import find_loss, gbce_weight
+from vitalrank.samplers.adapter import SamplerAdapter
+from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.draws import Draw
 
 
-def check_loss(config: TrainConfig, sampler: Any) -> None:
+def check_loss(config: TrainConfig, sampler: BoundSampler | SamplerAdapter) -> None:
     """Refuse settings of the loss that the sampler's weights exclude."""
-    if config.correct != "none" and getattr(sampler, "weighs_by_score", False):
+    if config.correct != "none" and sampler.weighs_by_score:
         raise SettingError(
             f"correct is {config.correct!r}, but the sampler weighs its candidates itself; take one that does not, "
             "such as uni or pop."
@@ -24,7 +27,7 @@ def check_loss(config: TrainConfig, sampler: Any) -> None:
         )
 
 
-def corrected(draw: Any, config: TrainConfig, xp: Any) -> Any:
+def corrected(draw: Draw, config: TrainConfig, xp: Any) -> Draw:
     """The draw with its weights times ``1 / (k q_j)``, where the settings ask for it."""
     if config.correct == "none":
         return draw

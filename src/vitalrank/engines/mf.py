@@ -19,7 +19,9 @@ from vitalrank.kernels.cpu.training.step import Tables
 from vitalrank.kernels.optimizers import OPTIMIZERS
 from vitalrank.kernels.step_config import STEP_CONFIGS, StepConfig
 from vitalrank.losses import find_loss
-from vitalrank.samplers.adapter import as_bound
+from vitalrank.samplers.adapter import SamplerAdapter, as_bound
+from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.settings import CallableSampler
 
 Array = NDArray[Any]
 _DEVIATION = 0.01  # of initial values
@@ -39,7 +41,13 @@ class MFEngine(Engine):
     """
 
     def __init__(
-        self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool, normalize: bool = False
+        self,
+        train: Interactions,
+        sampler: CallableSampler,
+        config: TrainConfig,
+        dim: int,
+        bias: bool,
+        normalize: bool = False,
     ) -> None:
         self.step = 0
         self._train = train
@@ -98,7 +106,9 @@ class MFEngine(Engine):
         return self._step_config.optimizer.step_sizes(rate, len(self._train), self._batch, self.step)
 
 
-def step_config_of(config: TrainConfig, sampler: Any, bias: bool, normalize: bool = False) -> StepConfig:
+def step_config_of(
+    config: TrainConfig, sampler: BoundSampler | SamplerAdapter, bias: bool, normalize: bool = False
+) -> StepConfig:
     """What a training step is compiled for: loss, optimizer, regularization, and whether weights carry a gradient."""
     optimizer = OPTIMIZERS[config.optimizer]
     loss = find_loss(config.loss)

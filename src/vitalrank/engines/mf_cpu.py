@@ -21,7 +21,8 @@ from vitalrank.kernels.cpu.training.permutation import Permutation, epoch_permut
 from vitalrank.kernels.cpu.training.step import Scratch, new_scratch, train_step
 from vitalrank.samplers.backends import ArrayBackend
 from vitalrank.samplers.base import BoundSampler
-from vitalrank.samplers.draws import SampleRequest
+from vitalrank.samplers.draws import Draw, SampleRequest
+from vitalrank.samplers.settings import CallableSampler
 
 Array = NDArray[Any]
 ADVICE = "use a smaller dim, batch or number of negatives"
@@ -33,7 +34,13 @@ class CpuEngine(MFEngine, HostEngine):
     """Trains in compiled steps, one per batch, on NumPy arrays; the bits do not depend on the number of threads."""
 
     def __init__(
-        self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool, normalize: bool = False
+        self,
+        train: Interactions,
+        sampler: CallableSampler,
+        config: TrainConfig,
+        dim: int,
+        bias: bool,
+        normalize: bool = False,
     ) -> None:
         super().__init__(train, sampler, config, dim, bias, normalize)
         self._backend = ArrayBackend()
@@ -108,7 +115,7 @@ class CpuEngine(MFEngine, HostEngine):
         if draw.violated is not None:
             totals.violated = (totals.violated or 0) + int(np.count_nonzero(draw.violated))
 
-    def _draw(self, batch: Batch) -> Any:
+    def _draw(self, batch: Batch) -> Draw:
         """Draw negatives. Built-in samplers skip argument checks, and log_q unless the loss is corrected by it."""
         k = self._config.negatives
         if not isinstance(self._sampler, BoundSampler):

@@ -25,6 +25,7 @@ from vitalrank.kernels.gpu.training.stats import totals_of
 from vitalrank.kernels.gpu.training.step import train_step
 from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest
+from vitalrank.samplers.settings import CallableSampler
 
 Array = NDArray[Any]
 _PREFETCH = 8  # most negatives per positive drawn ahead: more of them take much memory, and drawing ahead saves little
@@ -45,7 +46,7 @@ class GpuEngine(MFEngine):
     """
 
     def __init__(
-        self, train: Interactions, sampler: Any, config: TrainConfig, dim: int, bias: bool, device: str,
+        self, train: Interactions, sampler: CallableSampler, config: TrainConfig, dim: int, bias: bool, device: str,
         normalize: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(train, sampler, config, dim, bias, normalize)
@@ -125,7 +126,7 @@ class GpuEngine(MFEngine):
 
     def _refresh(self, step: int) -> None:
         """Rebuild the sampler's index, which a replayed step only reads; such a graph is one step long."""
-        if self._sampler.needs_refresh:
+        if isinstance(self._sampler, BoundSampler) and self._sampler.needs_refresh:
             draws = self._batch * self._config.negatives
             self._sampler.refresh(self._sampler.device_backend(self._device), self.items, step, draws)
 

@@ -32,7 +32,8 @@ from vitalrank.kernels.cpu.training.sharded import all_positives, lay_out, load_
 from vitalrank.kernels.cpu.training.step import ITEMS, USERS, train_step
 from vitalrank.samplers.backends import ArrayBackend
 from vitalrank.samplers.base import BoundSampler
-from vitalrank.samplers.draws import SampleRequest, WholeBatch
+from vitalrank.samplers.draws import Draw, SampleRequest, WholeBatch
+from vitalrank.samplers.settings import CallableSampler
 
 Array = NDArray[Any]
 
@@ -46,7 +47,7 @@ class RankedEngine(MFEngine, HostEngine):
     def __init__(
         self,
         train: Interactions,
-        sampler: Any,
+        sampler: CallableSampler,
         config: TrainConfig,
         dim: int,
         bias: bool,
@@ -202,7 +203,7 @@ class RankedEngine(MFEngine, HostEngine):
             self._compiled += 1
             self._group.barrier()
 
-    def _draw(self, permutation: Permutation, start: int, own: int) -> Any:
+    def _draw(self, permutation: Permutation, start: int, own: int) -> Draw:
         """Draw negatives for this rank's positives, as they are drawn in the whole batch."""
         k, buffers = self._config.negatives, self._buffers
         rows = buffers.positions[:own]

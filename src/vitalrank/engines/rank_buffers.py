@@ -15,6 +15,7 @@ from vitalrank.kernels.cpu.training.batches import Batch
 from vitalrank.kernels.cpu.training.coalescing import Coalesced, new_coalesced
 from vitalrank.kernels.cpu.training.sharded import HEADER, Owners, words_of
 from vitalrank.kernels.cpu.training.step import StepBuffers
+from vitalrank.samplers.draws import Draw
 
 Array = NDArray[Any]
 
@@ -30,7 +31,7 @@ class Contribution(NamedTuple):
     k: int
 
     @classmethod
-    def of(cls, draw: Any, ids: Array, weights: Array, own_weights: Array | None, vanished: Array) -> Self:
+    def of(cls, draw: Draw, ids: Array, weights: Array, own_weights: Array | None, vanished: Array) -> Self:
         """The sums over the positives of one rank."""
         drawn = (ids >= 0).any(1)
         if own_weights is None:

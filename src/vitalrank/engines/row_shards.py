@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vitalrank._util.memory import absent
 from vitalrank.distributed.group import Group
 from vitalrank.errors import TrainingError
+from vitalrank.samplers.counting import Counts
 
 Array = NDArray[Any]
 
@@ -53,7 +54,7 @@ class RowShards:
                 )
 
 
-def add_counts(group: Group, counts: Any, before: Mapping[str, Any]) -> None:
+def add_counts(group: Group, counts: Counts, before: Mapping[str, Any]) -> None:
     """Add up what the ranks' samplers have counted since ``before``, so that all have the whole."""
     sums = counts.sums()
     arrays = {name: np.asarray(value - before[name], np.int64) for name, value in sums.items()}

@@ -30,7 +30,8 @@ from vitalrank.kernels.optimizers import OPTIMIZERS
 from vitalrank.losses import VANISHED, find_loss
 from vitalrank.samplers.adapter import as_bound
 from vitalrank.samplers.base import BoundSampler
-from vitalrank.samplers.draws import SampleRequest
+from vitalrank.samplers.draws import Draw, SampleRequest
+from vitalrank.samplers.settings import CallableSampler
 
 Array = NDArray[Any]
 _READ_EVERY = {"cpu": 1, "cuda": 50}  # steps between two reads of the totals, for each of which the host waits
@@ -52,7 +53,7 @@ class TorchEngine(Engine):
         The log, the sampler bound to it, the settings.
     """
 
-    def __init__(self, network: Network, train: Interactions, sampler: Any, config: TrainConfig) -> None:
+    def __init__(self, network: Network, train: Interactions, sampler: CallableSampler, config: TrainConfig) -> None:
         check_not_forked()
         self.step = 0
         self._network = network
@@ -192,7 +193,7 @@ class TorchEngine(Engine):
             self._counter.step.add_(1)
         return len(batch)
 
-    def _draw(self, users: Tensor, positives: Tensor, inputs: Mapping[str, Any]) -> Any:
+    def _draw(self, users: Tensor, positives: Tensor, inputs: Mapping[str, Any]) -> Draw:
         """Draw negatives; on a GPU without checks of the arguments, for which the host would have to wait."""
         k = self._config.negatives
         if not isinstance(self._sampler, BoundSampler):
@@ -214,12 +215,12 @@ class TorchEngine(Engine):
         )
         return self._sampler.draw(request)
 
-    def _weights(self, draw: Any, negatives: Tensor) -> Tensor:
+    def _weights(self, draw: Draw, negatives: Tensor) -> Tensor:
         """The sampler's weights; recomputed from the scores where they carry a gradient."""  # (B, k)
         if not self._sampler.differentiable_weights:
             weights: Tensor = draw.weights
             return weights
-        logits = self._sampler.logits(negatives, draw.log_q)
+        logits: Any = self._sampler.logits(negatives, draw.log_q)
         return torch.softmax(logits.masked_fill(draw.ids < 0, -math.inf), 1)
 
     def _loss_scores(self, scores: Tensor, mix: Tensor | None) -> Tensor:
@@ -237,7 +238,7 @@ class TorchEngine(Engine):
             given["positive_weight"] = positive_weight(self._config, weights.shape[1], self._n_items)
         return self._loss(scores[:, 0], scores[:, 1:], weights, **given)
 
-    def _count(self, draw: Any, scores: Tensor, loss: Tensor) -> None:
+    def _count(self, draw: Draw, scores: Tensor, loss: Tensor) -> None:
         start = self._loss_of(torch.zeros_like(scores), draw.weights) * len(scores)  # at equal scores
         if find_loss(self._config.loss).is_bilateral:  # it may be negative then
             start = start.abs() + draw.weights.sum()

@@ -154,7 +154,7 @@ def resampled_means(values: Values, rounds: int, seed: int) -> Values:
     return means
 
 
-def percentile_interval(samples: Any, level: float = 0.95) -> tuple[float, float]:
+def percentile_interval(samples: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
     """The middle ``level`` of the samples.
 
     Examples

@@ -17,7 +17,7 @@ from vitalrank.interactions.log import Interactions
 from vitalrank.interactions.weighting import bad_weight
 
 
-def check_log(name: str, given: Any) -> None:
+def check_log(name: str, given: object) -> None:
     """Reject what is no log, such as a path, a frame or a matrix, and say how to make one of it.
 
     Examples

@@ -23,7 +23,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365.25 
 _LENGTH = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([smhdwy])\s*")
 
 
-def to_time(moment: Any, times: NDArray[Any], name: str) -> float:
+def to_time(moment: Time | None, times: NDArray[Any], name: str) -> float:
     """A number or a date in the unit of the log's times.
 
     Examples
@@ -34,12 +34,12 @@ def to_time(moment: Any, times: NDArray[Any], name: str) -> float:
     if isinstance(moment, str) and _is_number(moment):
         return float(moment)
     if is_number(moment):
-        return moment  # type: ignore[no-any-return]
+        return moment
     seconds: float = as_times([_as_date(moment, name)]).item()
     return seconds * _unit(times, f"{name}={quoted(str(moment))}")
 
 
-def to_cutoff(moment: Any, times: NDArray[Any], name: str) -> float:
+def to_cutoff(moment: Time | None, times: NDArray[Any], name: str) -> float:
     """The same, after the first time of the log and not after the last."""
     at = to_time(moment, times, name)
     if not times.min() < at <= times.max():
@@ -97,7 +97,7 @@ def fold_cutoffs(times: NDArray[Any], folds: int, share: float, given: Sequence[
     return found
 
 
-def length_of_time(length: Any, times: NDArray[Any], name: str) -> float:
+def length_of_time(length: float | str, times: NDArray[Any], name: str) -> float:
     """A length of time such as ``"30d"``, or a number, in the unit of the log's times.
 
     Examples

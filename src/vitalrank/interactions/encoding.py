@@ -19,7 +19,7 @@ DATE_TYPES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
 TIME_HELP = "times must be finite numbers >= 0 (such as unix seconds) or dates after 1970; mend or drop these rows."
 
 
-def as_column(values: Any, name: str) -> pa.Array:
+def as_column(values: object, name: str) -> pa.Array:
     """One Arrow array of any sequence; types are never guessed across kinds, so ``[1, "1"]`` is an error."""
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise DataError(f"{name}: an array of {values.ndim} dimensions; give one dimension.")
@@ -32,7 +32,7 @@ def as_column(values: Any, name: str) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _arrow(values: Any) -> pa.Array:
+def _arrow(values: object) -> pa.Array:
     """``pa.array(values)``; for plain numbers without it, since it loads pandas to ask whether they are a series."""
     if type(values) is np.ndarray and values.dtype.kind in "iuf" and values.dtype.isnative and values.itemsize <= 8:
         buffer = pa.py_buffer(np.ascontiguousarray(values))
@@ -40,9 +40,9 @@ def _arrow(values: Any) -> pa.Array:
     return pa.array(values)
 
 
-def _kinds(values: Any) -> str:
+def _kinds(values: object) -> str:
     try:
-        return ", ".join(sorted({type(value).__name__ for value in values}))
+        return ", ".join(sorted({type(value).__name__ for value in values}))  # type: ignore[attr-defined]
     except TypeError:
         return type(values).__name__
 

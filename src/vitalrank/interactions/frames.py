@@ -18,7 +18,7 @@ CHUNK = 1 << 16  # rows
 Name = str | int | None  # frames of pandas have numbers for names, too
 
 
-def columns_of(frame: Any, user: Name, item: Name, time: Name, weight: Name = None) -> tuple[Any, Any, Any, Any]:
+def columns_of(frame: object, user: Name, item: Name, time: Name, weight: Name = None) -> tuple[Any, Any, Any, Any]:
     """The user, item, time and weight columns of a frame, as Arrow columns; no other is read where that can be."""
     source = _source(frame)
     names = _names(source)
@@ -63,7 +63,7 @@ def table_of_rows(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> pa.T
         raise DataError(f"Rows are of several types ({first_line(error)}); give all ints or all strings.") from error
 
 
-def is_frame(value: Any) -> bool:
+def is_frame(value: object) -> bool:
     """Whether it is a table of named columns.
 
     Examples
@@ -74,7 +74,7 @@ def is_frame(value: Any) -> bool:
     return isinstance(value, Mapping) or hasattr(value, "__arrow_c_stream__") or hasattr(value, "columns")
 
 
-def _source(frame: Any) -> Any:
+def _source(frame: object) -> Any:
     """What gives its columns by name: the frame itself, or a table of it where it only gives rows."""
     if isinstance(frame, Mapping):
         return frame
@@ -84,7 +84,7 @@ def _source(frame: Any) -> Any:
     return frame if hasattr(frame, "columns") and not is_query else _table(frame)
 
 
-def _table(frame: Any) -> pa.Table:
+def _table(frame: object) -> pa.Table:
     try:
         return pa.table(frame)
     except (TypeError, pa.ArrowInvalid, AttributeError) as error:

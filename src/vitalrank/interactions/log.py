@@ -86,7 +86,7 @@ class Interactions(SplittableLog):
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
+        frame: object,
         user: str | int | None = None,
         item: str | int | None = None,
         time: str | int | None = None,

@@ -63,7 +63,7 @@ def _is_id(name: str | int) -> bool:
     return str(name).split(":")[0].lower().endswith(ID_ENDS)
 
 
-def _looks_like_time(value: Any) -> bool:
+def _looks_like_time(value: object) -> bool:
     """A date, an ISO date, or a number that is a moment of our days in some unit of unix time."""
     if isinstance(value, date | np.datetime64):
         return True

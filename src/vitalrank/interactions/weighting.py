@@ -22,7 +22,7 @@ WEIGHT_HELP = "weights must be finite numbers >= 0; mend or drop these rows."
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-def check_repeats(repeats: Any, allowed: Iterable[str]) -> None:
+def check_repeats(repeats: str, allowed: Iterable[str]) -> None:
     """Refuse what is no way to treat repeated pairs."""
     check_choice("repeats", repeats, tuple(allowed))
 

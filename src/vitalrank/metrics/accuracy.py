@@ -11,7 +11,6 @@ Below, :math:`h_p \in \{0, 1\}` is the hit at place :math:`p = 1..N` and :math:`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -153,7 +152,7 @@ def mrr(hits: ArrayLike, relevant: ArrayLike) -> Values:
     return _per_user((gains / (np.arange(gains.shape[1]) + 1)).max(axis=1))
 
 
-def _per_user(values: Any) -> Values:
+def _per_user(values: ArrayLike) -> Values:
     return np.asarray(values, np.float64)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vitalrank._util.files import check_output
 from vitalrank._util.outputs import check_not_input
@@ -20,7 +20,7 @@ from vitalrank.interactions import Interactions
 from vitalrank.mining.candidates import QUERIES, Vectors, best_items, pair_scores
 from vitalrank.mining.positives import read_pairs
 from vitalrank.mining.rules import MiningRule
-from vitalrank.mining.vectors import open_vectors
+from vitalrank.mining.vectors import VectorSource, open_vectors
 from vitalrank.samplers.backends import check_fits
 from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.settings import Sampler
@@ -80,9 +80,9 @@ class Mined:
 
 
 def mine(
-    queries: Any,
-    items: Any,
-    positives: Any,
+    queries: VectorSource,
+    items: VectorSource,
+    positives: ArrayLike | str | os.PathLike[str],
     k: int = 1,
     *,
     sampler: Sampler | None = None,
@@ -126,9 +126,9 @@ def mine(
 
 def mine_to(
     path: str | os.PathLike[str],
-    queries: Any,
-    items: Any,
-    positives: Any,
+    queries: VectorSource,
+    items: VectorSource,
+    positives: ArrayLike | str | os.PathLike[str],
     k: int = 1,
     *,
     sampler: Sampler | None = None,
@@ -167,7 +167,13 @@ def mine_to(
 
 
 def _blocks(
-    queries: Any, items: Any, positives: Any, rule: MiningRule, sampler: Sampler | None, seed: int, threads: int | None
+    queries: VectorSource,
+    items: VectorSource,
+    positives: ArrayLike | str | os.PathLike[str],
+    rule: MiningRule,
+    sampler: Sampler | None,
+    seed: int,
+    threads: int | None,
 ) -> Iterator[Mined]:
     normalize = rule.similarity == "cosine"
     who = Vectors(open_vectors(queries, "queries"), "queries", normalize)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vitalrank._util.checks import is_count
 from vitalrank._util.display import first_line, printable
@@ -18,7 +18,7 @@ from vitalrank.mining.vectors import DAMAGED
 Array = NDArray[Any]
 
 
-def read_pairs(positives: Any, n_queries: int, n_items: int) -> Interactions:
+def read_pairs(positives: ArrayLike | str | os.PathLike[str], n_queries: int, n_items: int) -> Interactions:
     """The log of queries and their positives, both by row number, over all queries and items.
 
     Parameters

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vitalrank._util.checks import is_count
 from vitalrank._util.display import first_line, listed, printable
 from vitalrank.errors import DataError
+
+VectorSource = ArrayLike | str | os.PathLike[str]  # an array, or a file of one
 
 Array = NDArray[Any]
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}  # of safetensors
@@ -30,7 +32,7 @@ DAMAGED = (
 )  # fmt: skip
 
 
-def open_vectors(source: Any, name: str) -> Array:
+def open_vectors(source: VectorSource, name: str) -> Array:
     """Vectors (R, d) as an array: memory-mapped from ``.npy`` and ``.safetensors``, decoded to a memory-mapped
     temporary file from Parquet, read whole from ``.npz``.
 

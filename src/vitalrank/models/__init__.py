@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vitalrank._util.lazy import lazy_names
 from vitalrank.checkpoint import read_folder
@@ -72,7 +72,7 @@ def model_class(name: str) -> type[Recommender]:
     return found
 
 
-def is_trained(model: Any) -> bool:
+def is_trained(model: object) -> bool:
     """Whether a model, or its class, is trained step by step with a sampler.
 
     Examples

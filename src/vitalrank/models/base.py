@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vitalrank import serving
 from vitalrank.checkpoint import Saved, write_folder
@@ -34,18 +34,25 @@ _TRAINING = "training."  # prefix of those that a run folder adds
 class Recommender(Scorer):
     """A model that scores every item for every user of its training log.
 
-    A subclass gives ``fit`` (which sets ``self.train``), ``scores``, ``history_scores``, ``similarities`` and, to
+    A subclass gives ``fit``, ``scores``, ``history_scores``, ``similarities`` and, to
     be saved, ``settings``, ``tensors`` and ``restore``. All of these speak internal ids.
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {}  # options of fit that differ from TrainConfig's
     scoring_settings: ClassVar[frozenset[str]] = frozenset()  # those that fit does not read; see `rescored`
     _train: Interactions | None = None
+    _training_history: History | None = None
 
-    @cached_property
+    @property
     def history(self) -> History:
         """What happened in each epoch; nothing where a model has no steps."""
-        return History()
+        if self._training_history is None:
+            self._training_history = History()
+        return self._training_history
+
+    @history.setter
+    def history(self, history: History) -> None:
+        self._training_history = history
 
     @cached_property
     def held_out(self) -> dict[str, Interactions]:
@@ -72,6 +79,10 @@ class Recommender(Scorer):
     # ------------------------------------------------------------------------------- what a subclass gives
 
     @abstractmethod
+    def fit(self, train: Interactions) -> Self:
+        """Fit the model on a log and set ``self.train``; subclasses take more arguments, none of them needed."""
+
+    @abstractmethod
     def settings(self) -> dict[str, Any]:
         """The arguments that build this model again; what JSON can hold."""
 
@@ -91,7 +102,7 @@ class Recommender(Scorer):
 
     def recommend(
         self,
-        users: Any,
+        users: ArrayLike,
         n: int = 10,
         *,
         exclude: Interactions | Sequence[Interactions] | None = None,
@@ -105,7 +116,9 @@ class Recommender(Scorer):
             self, users, n, exclude=exclude, unknown=unknown, threads=threads, device=device, **filters
         )
 
-    def similar_items(self, item: Any, n: int = 10, **filters: Unpack[serving.FilterOptions]) -> tuple[Array, Array]:
+    def similar_items(
+        self, item: ArrayLike, n: int = 10, **filters: Unpack[serving.FilterOptions]
+    ) -> tuple[Array, Array]:
         """The items most like an item, or each of several: see :func:`vitalrank.serving.similar_items`."""
         return serving.similar_items(self, item, n, **filters)
 
@@ -121,7 +134,7 @@ class Recommender(Scorer):
         """The best items for people outside the log: see :func:`vitalrank.serving.fold_in`."""
         return serving.fold_in(self, history, n, unknown=unknown, threads=threads, **filters)
 
-    def explain(self, user: Any, item: Any) -> serving.Explanation:
+    def explain(self, user: int | str, item: int | str) -> serving.Explanation:
         """Which of the user's items speak for an item: see :func:`vitalrank.serving.explain`."""
         return serving.explain(self, user, item)
 
@@ -294,7 +307,7 @@ class DotRecommender(Recommender, DotScorer):
     def similarities(self, item: int) -> NDArray[np.float32]:
         return serving.cosines(self.item_table[:, : self._free], self.item_table[item, : self._free])
 
-    def similar_users(self, user: Any, n: int = 10) -> tuple[Array, Array]:
+    def similar_users(self, user: int | str, n: int = 10) -> tuple[Array, Array]:
         """The users most like one user: see :func:`vitalrank.serving.similar_users`."""
         return serving.similar_users(self, user, n)
 

@@ -156,5 +156,5 @@ def _limits(model: Recommender) -> Iterator[str]:
     )
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return f"`{value}`".replace("|", "\\|") if value is not None else "default"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +17,7 @@ from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array
 from vitalrank.models.torch_model import TorchModelBase
+from vitalrank.samplers.settings import CallableSampler
 
 
 class CustomModel(TorchModelBase):
@@ -30,7 +30,7 @@ class CustomModel(TorchModelBase):
     def new_network(self, train: Interactions) -> Network:
         return self.network
 
-    def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
+    def build(self, train: Interactions, sampler: CallableSampler, config: TrainConfig) -> TorchEngine:
         network = self.network
         if not any(parameter.requires_grad for parameter in network.parameters()):
             raise SettingError("no parameter of the modules takes a gradient, so there is nothing to train.")
@@ -81,7 +81,7 @@ class CustomModel(TorchModelBase):
         return "the folder holds parameters of modules that are not here; give the modules to attach() first."
 
 
-def check_kind(name: str, given: Any, *kinds: type) -> None:
+def check_kind(name: str, given: object, *kinds: type) -> None:
     """Refuse what has no parameters to train, such as a function over modules, or a plain tensor."""
     if not isinstance(given, kinds):
         wanted = " or ".join(f"nn.{kind.__name__}" for kind in kinds)

@@ -18,7 +18,7 @@ from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.interactions import Interactions
 from vitalrank.models.networks import DotNetwork, embedding
 from vitalrank.models.torch_model import TorchModel
-from vitalrank.samplers.settings import Sampler
+from vitalrank.samplers.settings import CallableSampler, Sampler
 
 ROLES = ("generator", "discriminator")
 _SHARE = 0.2  # of the generator's draws that come from the user's own items
@@ -79,7 +79,7 @@ class IRGAN(TorchModel):
     def new_network(self, train: Interactions) -> IRGANNetwork:
         return IRGANNetwork(train, self.dim, self.role, self.draws)
 
-    def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
+    def build(self, train: Interactions, sampler: CallableSampler, config: TrainConfig) -> TorchEngine:
         engine = super().build(train, sampler, config)
         if self.warm:
             network = self.network

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,16 @@ from vitalrank._util.checks import check_bool, to_int
 from vitalrank._util.devices import resolve
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.joining import current_group
-from vitalrank.engines.base import Table
+from vitalrank.engines.base import Engine, Table
 from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array, DotRecommender, check_finite_table
 from vitalrank.models.trainable import TrainableModel
+
+if TYPE_CHECKING:
+    from vitalrank.engines.mf import MFEngine
+    from vitalrank.samplers.settings import CallableSampler
 
 
 class MF(TrainableModel, DotRecommender):
@@ -65,7 +69,7 @@ class MF(TrainableModel, DotRecommender):
         self._users: Any = np.zeros((0, 0), np.float32)  # (U, d), a tensor while training on a GPU
         self._items: Any = np.zeros((0, 0), np.float32)  # (I, d)
 
-    def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> Any:
+    def build(self, train: Interactions, sampler: CallableSampler, config: TrainConfig) -> Engine:
         """The engine that trains this model; the model serves its vectors from now on."""
         device = resolve(config.device)
         if config.precision != "float32":
@@ -73,7 +77,7 @@ class MF(TrainableModel, DotRecommender):
         if self.normalize and config.reg:
             raise SettingError(f"reg is {config.reg:g}, but MF(normalize=True) has vectors of length 1; set reg=0.")
         group: Any = current_group()
-        engine: Any
+        engine: MFEngine
         if group.size > 1:
             if device != "cpu":
                 raise SettingError(f"device is {device!r}; several ranks train matrix factorization on CPUs.")

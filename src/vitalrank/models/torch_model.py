@@ -26,6 +26,7 @@ from vitalrank.kernels.optimizers import OPTIMIZERS
 from vitalrank.models.base import Array, DotRecommender, check_finite_table
 from vitalrank.models.networks import DotNetwork
 from vitalrank.models.trainable import TrainableModel
+from vitalrank.samplers.settings import CallableSampler
 
 _BLOCK = 256  # users encoded at once when serving
 _INIT_LOCK = RLock()
@@ -54,7 +55,7 @@ class TorchModelBase(TrainableModel):
     def new_network(self, train: Interactions) -> Network:
         """A network with initial values, drawn from torch's random numbers."""
 
-    def build(self, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
+    def build(self, train: Interactions, sampler: CallableSampler, config: TrainConfig) -> TorchEngine:
         """The engine that trains this model; the model serves its network from now on."""
         device = resolve(config.device)
         with _seeded_init(config.seed), enough_memory("cpu", 0, "use a smaller dim"):

@@ -8,15 +8,16 @@ from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, signature
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, cast
 
 from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
-from vitalrank.engines.base import Table
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Recommender
+from vitalrank.training.trainable import Trainable
 
 if TYPE_CHECKING:
+    from vitalrank.samplers.settings import BindableSampler
     from vitalrank.training import Callback
 
 
@@ -83,14 +84,8 @@ def with_fit_signature(fit: _Fit, defaults: Mapping[str, Any] = MappingProxyType
     return cast(_Fit, shown)
 
 
-class TrainableModel(Recommender):
-    """A recommender trained by the trainer: a subclass gives ``build`` and ``release_training_state``.
-
-    ``tables`` names the parameters that hold vectors of users and items, so that a warm start can let them grow; with
-    none they are found by their sizes, and None is for a model without warm start.
-    """
-
-    tables: ClassVar[Mapping[str, Table] | None] = MappingProxyType({})
+class TrainableModel(Recommender, Trainable):
+    """A recommender trained by the trainer: a subclass gives ``build`` and ``release_training_state``."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -101,7 +96,7 @@ class TrainableModel(Recommender):
     def fit(
         self,
         train: Interactions,
-        sampler: Any = None,
+        sampler: BindableSampler | None = None,
         *,
         valid: Interactions | None = None,
         start: Recommender | str | os.PathLike[str] | None = None,
@@ -153,14 +148,7 @@ class TrainableModel(Recommender):
         trainer.fit(self, train, sampler, valid, earlier)
         return self
 
-    def padding_rows(self) -> Mapping[str, int]:
-        """The rows that stand for no id, of tables that are found by their sizes."""
-        return {}
-
-    def complete_warm_start(self, earlier: Interactions) -> None:
-        """Called once the engine holds the values of an earlier model, whose log is given, and of new rows."""
-
-    def refit(self, log: Interactions, sampler: Any = None, **options: Unpack[FitOptions]) -> Self:
+    def refit(self, log: Interactions, sampler: BindableSampler | None = None, **options: Unpack[FitOptions]) -> Self:
         """Train anew on a log, such as train, valid and test together, for the epoch count that validation picked.
 
         Settings, sampler and seed are those of the training before; the result is that of a fresh model with

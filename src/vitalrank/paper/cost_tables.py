@@ -34,7 +34,7 @@ def seconds_per_epoch(data: Data) -> str:
     return f"{pipe_table(header, rows)}\n\n{note}"
 
 
-def _workers(found: Any) -> list[int]:
+def _workers(found: object) -> list[int]:
     """How many runs were side by side with those of this study, where that is known."""
     if not isinstance(found, dict) or found.get("earlier"):
         return []

@@ -22,8 +22,10 @@ from vitalrank.errors import TrainingError
 from vitalrank.evaluation import value_of
 from vitalrank.history import Record
 from vitalrank.models import model_class
+from vitalrank.models.base import Recommender
 from vitalrank.paper.logs import Source, cut
 from vitalrank.paper.methods import StudyMethod
+from vitalrank.samplers import Sampler
 from vitalrank.tuning.results import Settings
 
 Result = dict[str, Any]
@@ -70,7 +72,7 @@ class StudyJob:
         return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
     @property
-    def sampler(self) -> Any:
+    def sampler(self) -> Sampler | None:
         base = self.method.sampler
         return None if base is None else replace(base, **self.settings.sampler)
 
@@ -83,7 +85,7 @@ class StudyJob:
         """How long it may take, roughly and relative to others."""
         return self.method.cost * Path(self.source.path).stat().st_size
 
-    def make(self) -> Any:
+    def make(self) -> Recommender:
         """The model, not yet trained."""
         return model_class(self.method.model)(**self.method.model_settings, **self.settings.model)
 
@@ -190,7 +192,7 @@ def _slim(outcome: Outcome) -> Outcome:
     return replace(outcome, records=records, per_user=values)
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> Any:
     """Numbers with six digits."""
     if isinstance(value, dict):
         return {name: _short(part) for name, part in value.items() if name in ("min", "max", "never")}

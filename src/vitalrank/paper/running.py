@@ -181,7 +181,7 @@ def _read_data(name: str, place: Path) -> Data:
         raise StorageError(f"{place}: not the data of {name} ({error}); remove it and run {name} again.") from error
 
 
-def _checked(data: Any) -> Data:
+def _checked(data: object) -> Data:
     """The data of a file, which may hold anything."""
     if not isinstance(data, dict):
         raise ValueError("it is no object")

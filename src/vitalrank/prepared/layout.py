@@ -136,7 +136,7 @@ def _entry(found: dict[str, Any]) -> ArrayEntry:
     return ArrayEntry(str(found["dtype"]), _count(found["length"]), tuple(map(str, found["sha256"])))
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 48:
         raise ValueError(f"{quoted(value)} is no count")
     return value

@@ -53,7 +53,7 @@ class TimeReader:
         self._dates = dates
         return numbers
 
-    def single(self, value: Any) -> int | float:
+    def single(self, value: object) -> int | float:
         """Number of one value; ValueError says what is wrong with it."""
         number, dates = _number(value)
         if not 0 <= number <= _LARGEST:
@@ -73,7 +73,7 @@ def _decoded(column: pa.DictionaryArray) -> pa.Array:
     return texts.take(column.indices)
 
 
-def _number(value: Any) -> tuple[int | float, bool]:
+def _number(value: object) -> tuple[int | float, bool]:
     """A number as it is, a date as seconds since 1970; and which of the two it was."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value, False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -27,7 +25,7 @@ def read_weights(column: pa.Array) -> NDArray[np.float64]:
     return numbers
 
 
-def read_weight(value: Any) -> float:
+def read_weight(value: object) -> float:
     """One value as a number; ValueError says what is wrong with it.
 
     Examples
@@ -36,7 +34,7 @@ def read_weight(value: Any) -> float:
     4.5
     """
     try:
-        number = float(value)
+        number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise ValueError(f"weight {quoted(value)} is no number") from None
     if bad_weight(np.array([number])) is not None:

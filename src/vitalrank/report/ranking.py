@@ -88,5 +88,5 @@ def _plain_head(name: str, first: str, ranks: bool) -> str:
     return f'<th scope="col">{escape(name)}</th>'
 
 
-def _cell(value: Any, inside: str) -> str:
+def _cell(value: object, inside: str) -> str:
     return f'<td data-v="{escape("" if value is None else str(value))}">{inside}</td>'

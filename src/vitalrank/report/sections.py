@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from html import escape
-from typing import Any
 
 from vitalrank.analysis.embeddings import CLASSES
 from vitalrank.comparing.outcomes import Outcome
@@ -249,7 +248,7 @@ def _projection(run: Outcome) -> str:
     return figure(run.label, drawing, ", ".join(notes) + ".")
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_words(inner)}" for name, inner in value.items())
     if isinstance(value, (list, tuple)):

@@ -8,6 +8,9 @@ from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.counting import Counts
+from vitalrank.samplers.draws import Draw
+from vitalrank.samplers.settings import CallableSampler
 
 
 class SamplerAdapter:
@@ -24,18 +27,19 @@ class SamplerAdapter:
 
     graph_capturable = False
     needs_refresh = False
+    weighs_by_score = False
 
-    def __init__(self, sampler: Any, seed: int, n_items: int) -> None:
-        self._sampler = sampler
+    def __init__(self, sampler: CallableSampler, seed: int, n_items: int) -> None:
+        self._sampler: Any = sampler
         self._n_items = n_items
         self.seed = getattr(sampler, "seed", seed)
         self.needs_scores = bool(getattr(sampler, "needs_scores", True))
         self.differentiable_weights = bool(getattr(sampler, "differentiable_weights", False))
         self.has_margin = False  # until a draw has ``violated``
 
-    def __call__(self, *given: Any, **options: Any) -> Any:
+    def __call__(self, *given: Any, **options: Any) -> Draw:
         """The sampler's draw, checked, since compiled code trusts it."""
-        draw = self._sampler(*given, **options)
+        draw: Draw = self._sampler(*given, **options)
         _check_draw(draw, len(options["users"] if "users" in options else given[2]), self._n_items)
         self.has_margin = getattr(draw, "violated", None) is not None
         return draw
@@ -51,14 +55,16 @@ class SamplerAdapter:
         return result
 
     @property
-    def sampler(self) -> Any:
+    def sampler(self) -> CallableSampler:
         """The caller's own."""
-        return self._sampler
+        own: CallableSampler = self._sampler
+        return own
 
     @property
-    def counts(self) -> Any:
+    def counts(self) -> Counts | None:
         """The sampler's counts, if it keeps some."""
-        return getattr(self._sampler, "counts", None)
+        counts: Counts | None = getattr(self._sampler, "counts", None)
+        return counts
 
 
 def _check_draw(draw: Any, rows: int, n_items: int) -> None:
@@ -79,7 +85,7 @@ def _check_draw(draw: Any, rows: int, n_items: int) -> None:
         raise SettingError(f"the sampler gave ids of {ids.dtype} outside -1 to {n_items - 1}, or no whole numbers.")
 
 
-def as_bound(sampler: Any, train: Interactions, seed: int) -> Any:
+def as_bound(sampler: CallableSampler, train: Interactions, seed: int) -> BoundSampler | SamplerAdapter:
     """A :class:`BoundSampler` unchanged, any other in a :class:`SamplerAdapter`, with that seed unless it has one.
 
     Examples

@@ -56,7 +56,7 @@ class BoundKnown(BoundSampler):
 
     needs_scores = False
 
-    def __init__(self, settings: Any, train: Any, *args: Any) -> None:
+    def __init__(self, settings: Known, train: Interactions, *args: Any) -> None:
         super().__init__(settings, train, *args)
         found = (train if settings.log is None else train.with_negatives(settings.log)).negatives.tocoo()
         inside = np.isin(found.col, self.pool)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vitalrank import registry
 from vitalrank._util.checks import is_number, to_builtin_scalars
 from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
+from vitalrank.interactions import Interactions
 from vitalrank.kernels.rng import CHOICE
 from vitalrank.samplers.backends import ArrayBackend
 from vitalrank.samplers.base import BoundSampler
@@ -20,9 +22,10 @@ from vitalrank.samplers.settings import Sampler
 _LEAST = 1e-300  # of a density that is 0, for its log
 
 
-def _named(name: str) -> Any:
+def _named(name: str) -> type[Sampler]:
     given = registry.GIVEN_SAMPLERS
-    return (given[name] if name in given else registry.SAMPLERS.find(name)).load()
+    found: type[Sampler] = (given[name] if name in given else registry.SAMPLERS.find(name)).load()
+    return found
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,15 @@ class BoundMixed(BoundSampler):
 
     settings: Mixed
 
-    def __init__(self, settings: Any, train: Any, seed: int, allowed: Any, threads: Any, count: bool) -> None:
+    def __init__(
+        self,
+        settings: Mixed,
+        train: Interactions,
+        seed: int,
+        allowed: ArrayLike | None,
+        threads: int | None,
+        count: bool,
+    ) -> None:
         super().__init__(settings, train, seed, allowed, threads, count)
         self._parts = [settings.part(name).bind(train, seed, allowed=allowed, threads=threads) for name in ("a", "b")]
         for name, part in zip(("a", "b"), self._parts, strict=True):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from numpy.typing import ArrayLike
 
@@ -16,8 +16,18 @@ from vitalrank.interactions import Interactions
 
 if TYPE_CHECKING:
     from vitalrank.samplers.base import BoundSampler
+    from vitalrank.samplers.draws import Draw
+
+CallableSampler = Callable[..., "Draw"]  # a bound sampler: BoundSampler, or a caller's own
 
 LATER: Mapping[str, bool] = MappingProxyType({"later": True})  # of a setting's field: version 0.1 did not have it
+
+
+class BindableSampler(Protocol):
+    """What ``fit`` takes for a sampler: :class:`Sampler`, or settings of a caller's own that can be bound."""
+
+    def bind(self, train: Interactions, seed: int = 0) -> CallableSampler:
+        """A sampler to call for each batch."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +78,7 @@ class Sampler(ABC):
             bound.keep_to_available()
         return bound
 
-    def __call__(self, *args: Any, **options: Any) -> NoReturn:
+    def __call__(self, *args: object, **options: object) -> NoReturn:
         """Settings draw nothing: say how to bind them."""
         raise SettingError(
             f"{self!r} is not bound to a log; bind it first: {type(self).__name__}().bind(train, seed=0), "

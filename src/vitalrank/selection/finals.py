@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from optuna.trial import FrozenTrial
 
@@ -23,6 +22,8 @@ from vitalrank.comparing.store import ComparisonFolder
 from vitalrank.config import TrainConfig
 from vitalrank.interactions import Interactions
 from vitalrank.models import load
+from vitalrank.models.base import Recommender
+from vitalrank.models.trainable import TrainableModel
 from vitalrank.selection.candidates import Candidate
 from vitalrank.selection.clock import Clock
 from vitalrank.selection.contest import final_seconds, fit_seconds, refit_seconds
@@ -97,9 +98,9 @@ def run_finals(
     return outcomes
 
 
-def refit_winner(method: Method, log: Interactions, config: TrainConfig, out: Path | None) -> Any:
+def refit_winner(method: Method, log: Interactions, config: TrainConfig, out: Path | None) -> Recommender:
     """The winner trained on the whole log for its epoch count, kept in a folder that ``vitalrank.load`` reads."""
-    model = method.make()
+    model: Recommender = method.make()
     if method.sampler is None:
         model.fit(log)
         if out is not None:
@@ -109,6 +110,7 @@ def refit_winner(method: Method, log: Interactions, config: TrainConfig, out: Pa
         there = load(out)
         if _is_same(there, model, method, config, log):
             return there
+    assert isinstance(model, TrainableModel)  # no other has a sampler
     trainer = Trainer(config, progress=False)
     trainer.fit(model, log, method.sampler)
     if out is not None:
@@ -116,7 +118,7 @@ def refit_winner(method: Method, log: Interactions, config: TrainConfig, out: Pa
     return model
 
 
-def _is_same(there: Any, model: Any, method: Method, config: TrainConfig, log: Interactions) -> bool:
+def _is_same(there: Recommender, model: Recommender, method: Method, config: TrainConfig, log: Interactions) -> bool:
     """Whether a saved model is the one to be trained: a training that was finished is not repeated."""
     history = there.history
     return (

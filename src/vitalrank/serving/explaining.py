@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +40,7 @@ class Explanation:
     rest: float
 
 
-def explain(model: Scorer, user: Any, item: Any) -> Explanation:
+def explain(model: Scorer, user: int | str, item: int | str) -> Explanation:
     """Which of the user's items speak for ``item``.
 
     ItemKNN and EASE score by a sum over the user's items, and these are its terms. For models of vectors the user's
@@ -67,7 +68,7 @@ def explain(model: Scorer, user: Any, item: Any) -> Explanation:
     return _sorted(model, what, score, items, parts)
 
 
-def explain_history(model: Scorer, history: Any, item: Any) -> Explanation:
+def explain_history(model: Scorer, history: Sequence[Any] | NDArray[Any], item: int | str) -> Explanation:
     """As :func:`explain`, for someone outside the log with these items: ``fold_in``'s score of ``item`` as a sum."""
     log = model.train
     if isinstance(history, str) or np.ndim(history) != 1 or not len(history):

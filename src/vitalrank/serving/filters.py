@@ -138,7 +138,7 @@ def _allowed(log: Interactions, options: FilterOptions, table: ItemTable | None)
     return None if keep.all() else np.flatnonzero(keep)
 
 
-def _has_value(log: Interactions, table: ItemTable, column: str, value: Any) -> NDArray[np.bool_]:
+def _has_value(log: Interactions, table: ItemTable, column: str, value: str | Sequence[str]) -> NDArray[np.bool_]:
     codes, values = table.codes(column, log)
     wanted = [str(one) for one in ([value] if isinstance(value, str) or np.ndim(value) == 0 else value)]
     missing = [one for one in wanted if one not in values]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -74,11 +74,11 @@ class ItemTable:
     def _rows(self) -> dict[str, int]:
         return {one: row for row, one in reversed(list(enumerate(self.ids)))}  # the first of an id counts
 
-    def names(self, items: Any) -> list[str]:
+    def names(self, items: Sequence[Any] | NDArray[Any]) -> list[str]:
         """The name of each item (an original id), ``""`` where none is known."""
         return [""] * len(items) if self.name is None else self.values(self.name, items)
 
-    def values(self, column: str, items: Any) -> list[str]:
+    def values(self, column: str, items: Iterable[Any]) -> list[str]:
         """The text of each item in a column."""
         texts = self._texts_of(column)
         rows = (self._rows.get(str(item)) for item in items)

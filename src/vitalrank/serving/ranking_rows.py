@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vitalrank._util.checks import is_count
 from vitalrank.errors import SettingError
@@ -78,12 +78,12 @@ def check_on_cpu(device: str | None) -> None:
         raise SettingError("filters rank on the CPU; leave out device, or the filters.")
 
 
-def ids_of(ids: Any) -> tuple[Sequence[Any], bool]:
+def ids_of(ids: ArrayLike) -> tuple[Sequence[Any], bool]:
     single = isinstance(ids, str) or np.ndim(ids) == 0
-    return ([ids], True) if single else (ids, False)
+    return ([ids], True) if single else (cast("Sequence[Any]", ids), False)
 
 
-def histories_of(given: Any) -> tuple[Sequence[Sequence[Any]], bool]:
+def histories_of(given: object) -> tuple[Sequence[Sequence[Any]], bool]:
     """The histories asked for, and whether it is one."""
     many = [] if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) else list(given)
     is_list = [isinstance(one, Sequence | np.ndarray) and not isinstance(one, str) for one in many]

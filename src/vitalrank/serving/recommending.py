@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, logs_of
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 def recommend(
     model: Scorer,
-    users: Any,
+    users: ArrayLike,
     n: int = 10,
     *,
     exclude: Interactions | Sequence[Interactions] | None = None,
@@ -185,7 +186,9 @@ def fold_in(
     return original_ids(log, items[0][left]), scores[0][left]
 
 
-def similar_items(model: Scorer, item: Any, n: int = 10, **filters: Unpack[FilterOptions]) -> tuple[Array, Floats]:
+def similar_items(
+    model: Scorer, item: ArrayLike, n: int = 10, **filters: Unpack[FilterOptions]
+) -> tuple[Array, Floats]:
     """The ``n`` items most like ``item`` by the model's own measure, without ``item`` itself.
 
     Dot-product models compare the item vectors by cosine, ItemKNN and EASE by their weights.
@@ -224,10 +227,10 @@ def similar_items(model: Scorer, item: Any, n: int = 10, **filters: Unpack[Filte
     return original_ids(log, items[0][left]), scores[0][left]
 
 
-def similar_users(model: DotScorer, user: Any, n: int = 10) -> tuple[Array, Floats]:
+def similar_users(model: DotScorer, user: int | str, n: int = 10) -> tuple[Array, Floats]:
     """The ``n`` users whose query vectors have the largest cosine to that of ``user``, without ``user``."""
     if not isinstance(user, str) and np.ndim(user) > 0:
-        raise SettingError(f"similar_users takes one user id, not {len(user)}; call it once for each of them.")
+        raise SettingError(f"similar_users takes one user id, not {np.size(user)}; call it once for each of them.")
     index = int(model.train.user_index([user])[0])
     users, scores = top_of(model.user_similarities(index), list_length(n), leave_out=np.array([index]))
     return model.train.user_ids[users], scores

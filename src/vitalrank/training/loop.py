@@ -21,6 +21,7 @@ from vitalrank.schedules import SCHEDULES
 from vitalrank.training.interrupts import Interrupt
 from vitalrank.training.progress import ProgressBar
 from vitalrank.training.runs import BestEpoch, RunFolder, RunState
+from vitalrank.training.trainable import Trainable
 
 # Called after each epoch with its record and the model; a true answer stops the training.
 Callback = Callable[[Record, Any], bool | None]
@@ -36,7 +37,7 @@ class TrainingLoop:
 
     config: TrainConfig
     callbacks: tuple[Callback, ...]
-    model: Any
+    model: Trainable
     engine: Engine
     valid: Interactions | None
     folder: RunFolder | None

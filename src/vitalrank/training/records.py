@@ -67,7 +67,7 @@ def run_record(meta: Mapping[str, Any]) -> RunRecord:
     return RunRecord(epoch, step, *best, identity, records, previous, stopped)
 
 
-def _best(epoch: Any, value: Any, last: int) -> tuple[int | None, float | None]:
+def _best(epoch: object, value: object, last: int) -> tuple[int | None, float | None]:
     if epoch is None:
         return None, None
     if not is_count(epoch) or epoch > last:

@@ -10,6 +10,7 @@ from vitalrank.config import SETTINGS
 from vitalrank.errors import SettingError
 from vitalrank.history import History, Record
 from vitalrank.registry import SAMPLERS
+from vitalrank.samplers.settings import Sampler
 
 
 def refit_options(history: History, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,13 +35,13 @@ def refit_options(history: History, options: Mapping[str, Any]) -> dict[str, Any
     if "epochs" in options or known.get("epochs", kept) == kept:
         return {**known, "epochs": kept, **options}
 
-    def stop(record: Record, model: Any) -> bool:
+    def stop(record: Record, model: object) -> bool:
         return bool(record["epoch"] >= kept)
 
     return {**known, **options, "callbacks": [*options.get("callbacks", ()), stop]}
 
 
-def sampler_of(history: History) -> Any:
+def sampler_of(history: History) -> Sampler:
     """The sampler that a training shows in its history.
 
     Examples
@@ -55,7 +56,8 @@ def sampler_of(history: History) -> Any:
     try:
         call: Any = ast.parse(text, mode="eval").body
         settings = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
-        return kinds[call.func.id].load()(**settings)
+        found: Sampler = kinds[call.func.id].load()(**settings)
+        return found
     except (SyntaxError, ValueError, AttributeError, KeyError, TypeError) as error:
         raise SettingError(
             f"the sampler {text or 'of the training'} cannot be made from its name; give sampler=."

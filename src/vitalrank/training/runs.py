@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_count, is_number
 from vitalrank._util.locks import only_writer
@@ -23,23 +22,11 @@ from vitalrank.engines.base import Engine
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
 from vitalrank.training.records import RunRecord, run_record, same_shapes
+from vitalrank.training.trainable import Trainable
 
 _STATE = "training.state."
 _CURRENT = "training.values."  # present where the model to serve is of an earlier, better epoch
 _PREVIOUS = "training.before."  # present where the best epoch was evaluated only because it was the last
-
-
-class SavableModel(Protocol):
-    """What a run folder keeps of a model."""
-
-    def meta(self) -> dict[str, Any]:
-        """What a saved folder says about the model beside its arrays."""
-
-    def log_tensors(self) -> dict[str, NDArray[Any]]:
-        """The training log and the held-out parts."""
-
-    def ids(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Original user and item ids."""
 
 
 class BestEpoch(NamedTuple):
@@ -109,7 +96,7 @@ class RunFolder:
         is_time = self.seconds is not None and time.monotonic() - self._time >= self.seconds
         return enough_epochs or self.group.any_rank(is_time and self.group.is_rank_zero)
 
-    def write(self, model: SavableModel, engine: Engine, run: RunState) -> None:
+    def write(self, model: Trainable, engine: Engine, run: RunState) -> None:
         """Write the model as it should be served, and the state to go on from."""
         values = dict(engine.whole_values())
         tensors = {**values, **model.log_tensors()}

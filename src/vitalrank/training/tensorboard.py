@@ -33,7 +33,7 @@ class TensorBoard(EpochTracker):
             raise SettingError("TensorBoard needs torch and tensorboard: pip install torch tensorboard.") from missing
         self._writer: Any = SummaryWriter(os.fspath(folder))
 
-    def __call__(self, record: Record, model: Any) -> None:
+    def __call__(self, record: Record, model: object) -> None:
         """Write the record of an epoch."""
         for name, value in numbers(record).items():
             self._writer.add_scalar(name, value, record["epoch"])

@@ -10,13 +10,14 @@ from typing import Any, Self
 
 from vitalrank.errors import SettingError
 from vitalrank.history import Record
+from vitalrank.training.trainable import Trainable
 
 
 class EpochTracker(ABC):
     """A callback that hands every number of an epoch's record to a tracker, and is closed after the training."""
 
     @abstractmethod
-    def __call__(self, record: Record, model: Any) -> None:
+    def __call__(self, record: Record, model: Trainable) -> None:
         """Hand over the record of an epoch."""
 
     @abstractmethod
@@ -56,9 +57,9 @@ class MLflow(EpochTracker):
             self._mlflow.start_run(**options)
         elif options:
             raise SettingError(f"an MLflow run is active, so {min(options)} comes too late; end it, or leave it out.")
-        self._model: Any = None
+        self._model: Trainable | None = None
 
-    def __call__(self, record: Record, model: Any) -> None:
+    def __call__(self, record: Record, model: Trainable) -> None:
         if self._model is None:
             self._mlflow.log_params(run_settings(model))
         self._model = model
@@ -97,9 +98,9 @@ class WandB(EpochTracker):
         if not self._started and options:
             raise SettingError(f"a wandb run is active, so {min(options)} comes too late; finish it, or leave it out.")
         self._run: Any = wandb.init(**options) if self._started else wandb.run
-        self._model: Any = None
+        self._model: Trainable | None = None
 
-    def __call__(self, record: Record, model: Any) -> None:
+    def __call__(self, record: Record, model: Trainable) -> None:
         if self._model is None:
             self._run.config.update(run_settings(model))
         self._model = model
@@ -131,7 +132,7 @@ def numbers(record: Record) -> dict[str, float]:
     return found
 
 
-def run_settings(model: Any) -> dict[str, Any]:
+def run_settings(model: Trainable) -> dict[str, Any]:
     """Model, sampler and training settings in one table.
 
     Examples

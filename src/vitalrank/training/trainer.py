@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
 from vitalrank._util.devices import dedicated_stream, resolve
 from vitalrank._util.threads import limited
@@ -19,11 +18,13 @@ from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions, check_log, check_same_ids
 from vitalrank.samplers import VINS, Sampler
+from vitalrank.samplers.settings import BindableSampler
 from vitalrank.training.interrupts import interruptible
 from vitalrank.training.loop import Callback, TrainingLoop
 from vitalrank.training.progress import ProgressBar
 from vitalrank.training.ranks import check_same_run, without_address
 from vitalrank.training.runs import RunFolder, RunState, run_folder
+from vitalrank.training.trainable import HasDefaultSampler, Trainable
 from vitalrank.training.warm_start import WarmStart
 
 logger = logging.getLogger(__name__)
@@ -79,9 +80,9 @@ class Trainer:
 
     def fit(
         self,
-        model: Any,
+        model: Trainable,
         train: Interactions,
-        sampler: Any = None,
+        sampler: BindableSampler | None = None,
         valid: Interactions | None = None,
         start: WarmStart | None = None,
     ) -> History:
@@ -107,7 +108,7 @@ class Trainer:
         threads = self.config.threads or local_threads()
 
         def build() -> Engine:
-            engine: Engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
+            engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
             if start is not None:
                 start.apply(model, engine, train)
             return engine
@@ -162,9 +163,9 @@ class Trainer:
 
     def _folder(
         self,
-        model: Any,
+        model: Trainable,
         train: Interactions,
-        sampler: Any,
+        sampler: BindableSampler,
         valid: Interactions | None,
         start: WarmStart | None,
         group: ProcessGroup,
@@ -182,7 +183,7 @@ class Trainer:
         return run_folder(self._checkpoint, identity, *self._every, group)
 
 
-def _checked_callbacks(callbacks: Any) -> tuple[Callback, ...]:
+def _checked_callbacks(callbacks: object) -> tuple[Callback, ...]:
     """Validate the callbacks before the first epoch, not after it."""
     if not isinstance(callbacks, Iterable):
         raise SettingError(f"callbacks is {callbacks!r}; give a list of functions of a record and a model.")
@@ -202,14 +203,14 @@ def _reject_checkpoint_options(resume: bool, epochs: int | None, seconds: float 
             raise SettingError(f"{name} needs a folder that the run is kept in; give checkpoint=.")
 
 
-def _checked_sampler(sampler: Any) -> Any:
+def _checked_sampler(sampler: BindableSampler) -> BindableSampler:
     """Validate that ``sampler`` is an unbound sampler instance."""
     if isinstance(sampler, type) or not callable(getattr(sampler, "bind", None)):
         raise SettingError(f"sampler is {sampler!r}; give one with its settings, such as VINS(), not bound to a log.")
     return sampler
 
 
-def default_sampler(model: Any, config: TrainConfig) -> Sampler:
+def default_sampler(model: HasDefaultSampler, config: TrainConfig) -> Sampler:
     """The sampler that a model is trained with unless another is named: its own, or ``VINS()``.
 
     Examples
@@ -218,8 +219,7 @@ def default_sampler(model: Any, config: TrainConfig) -> Sampler:
     >>> default_sampler(vr.MF(), vr.TrainConfig())
     VINS(beta=0.5, kappa=64, margin=1.0, shots=8, weight='log2')
     """
-    own: Sampler | None = model.default_sampler(config)
-    return VINS() if own is None else own
+    return model.default_sampler(config) or VINS()
 
 
 def _stop_message(run: RunState, folder: RunFolder | None) -> str:

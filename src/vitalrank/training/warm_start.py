@@ -17,6 +17,7 @@ from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.training.placing import place_rows
+from vitalrank.training.trainable import Trainable
 
 Array = NDArray[Any]
 UPDATE_EPOCHS = 3
@@ -86,7 +87,7 @@ class WarmStart:
                     "model.train.extend(new_rows)."
                 )
 
-    def apply(self, model: Any, engine: Engine, train: Interactions) -> None:
+    def apply(self, model: Trainable, engine: Engine, train: Interactions) -> None:
         """Set an engine to the earlier values, with vectors for users and items that are new."""
         initial = engine.values()
         missing = [name for name in initial if name not in self.values]

@@ -10,6 +10,7 @@ from typing import Any
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.models import is_trained, model_class
+from vitalrank.models.base import Recommender
 from vitalrank.samplers import Sampler, find_sampler
 from vitalrank.training.trainer import default_sampler
 from vitalrank.tuning.naming import model_name, sampler_name
@@ -58,9 +59,10 @@ class Plan:
             parts[one.part][one.field] = chosen[name]
         return Settings(**parts)
 
-    def model(self, settings: Settings) -> Any:
+    def model(self, settings: Settings) -> Recommender:
         """An unfitted model."""
-        return self.make(**settings.model)
+        made: Recommender = self.make(**settings.model)
+        return made
 
     def training(self, settings: Settings) -> TrainConfig:
         """All training settings, with the model's own defaults where nobody said otherwise."""
@@ -221,7 +223,7 @@ def _check_margin(parameters: Mapping[str, Hyperparameter], config: TrainConfig)
     config.check_margin()
 
 
-def _shares_margin(model: Any, config: TrainConfig) -> bool:
+def _shares_margin(model: Recommender, config: TrainConfig) -> bool:
     """Whether the model's own sampler takes its margin from the training, as that of CML does."""
     other = replace(config, margin=2.0 * config.margin)
     return bool(default_sampler(model, config) != default_sampler(model, other))

@@ -93,7 +93,7 @@ def _cells(trial: Trial) -> Iterator[tuple[str, Any]]:
             yield f"{part}.{name}", _as_data(value)
 
 
-def _as_data(value: Any) -> Any:
+def _as_data(value: object) -> Any:
     """The value of a cell; text that a spreadsheet would take for a formula gets an apostrophe.
 
     Examples

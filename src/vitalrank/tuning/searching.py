@@ -26,6 +26,7 @@ from vitalrank.evaluation import value_of
 from vitalrank.history import Record
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Recommender
+from vitalrank.models.trainable import TrainableModel
 from vitalrank.training import Trainer
 from vitalrank.tuning import studies
 from vitalrank.tuning.claims import OUTCOME, Claims
@@ -105,7 +106,7 @@ class Search:
         if last is not None and last.settings() | scoring == model.settings():
             return last.rescored(**scoring)
         self._fitted = last = None  # its memory may be needed
-        model.fit(self.train)  # type: ignore[attr-defined]
+        model.fit(self.train)
         if scoring:
             self._fitted = model
         return model
@@ -194,6 +195,7 @@ class _TrialRun:
         if sampler is None:
             return self._fit(model, config)
         config = replace(config, seed=config.seed + params.get(REPEAT, 0))
+        assert isinstance(model, TrainableModel)  # no other has a sampler
         trainer = Trainer(config, callbacks=[partial(self._on_epoch, config)], progress=False)
         try:
             trainer.fit(model, self.search.train, sampler, self.search.valid)

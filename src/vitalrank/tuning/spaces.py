@@ -34,7 +34,7 @@ class Range:
         if self.log and self.low <= 0:
             raise SettingError(f"{self.low!r}..{self.high!r}:log begins at or below 0; give a lower end above 0.")
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         return isinstance(value, (int, float)) and self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Choice:
         if len(set(map(repr, self.values))) < len(self.values):
             raise SettingError(f"{self!s} names a value twice; give each once.")
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         return value in self.values
 
     def __str__(self) -> str:
@@ -233,7 +233,7 @@ def parse_value(text: str) -> Any:
         return text.strip()
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """A value as :func:`parse_value` reads it.
 
     Examples

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -33,6 +33,8 @@ from vitalrank.serving.web.snapshot import Entry, Snapshot, UserRequest
 
 Answer = dict[str, Any]
 _STYLED = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
+
+_Result = TypeVar("_Result")
 
 
 class Api:
@@ -144,11 +146,11 @@ class Api:
         }
         return Response(self._metrics.text(gauges), media_type="text/plain; version=0.0.4")
 
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._slow, work)
 
 
-def make_app(reloader: Reloader, settings: ServerSettings) -> Any:
+def make_app(reloader: Reloader, settings: ServerSettings) -> Guard:
     """The ASGI application of a server."""
     metrics = reloader.metrics
     api = Api(reloader, settings, metrics)

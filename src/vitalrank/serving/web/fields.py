@@ -127,7 +127,7 @@ class Fields:
         if self._left:
             raise RequestError(400, f"unknown field: {listed(sorted(self._left))}.")
 
-    def _list(self, value: Any, name: str, most: int) -> list[Id]:
+    def _list(self, value: object, name: str, most: int) -> list[Id]:
         if not isinstance(value, list) or not value:
             raise RequestError(400, f"{name}: give a list of at least one id.")
         if len(value) > most:
@@ -135,7 +135,7 @@ class Fields:
         return [self._id(one, name) for one in value]
 
     @staticmethod
-    def _id(value: Any, name: str) -> Id:
+    def _id(value: object, name: str) -> Id:
         if value is None:
             raise RequestError(400, f"{name} is missing; give an id.")
         if isinstance(value, bool) or not isinstance(value, str | int):
@@ -143,7 +143,7 @@ class Fields:
         return value
 
 
-def _is_category(value: Any) -> bool:
+def _is_category(value: object) -> bool:
     return isinstance(value, str) or (
         isinstance(value, list) and 0 < len(value) <= 100 and all(isinstance(one, str) for one in value)
     )

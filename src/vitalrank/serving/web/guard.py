@@ -150,7 +150,7 @@ async def _refuse(send: Send, refusal: RequestError) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def to_json_bytes(value: Any) -> bytes:
+def to_json_bytes(value: object) -> bytes:
     """Compact JSON in ASCII, whatever the ids are made of."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
 

@@ -12,9 +12,9 @@ import socket
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from vitalrank._util.display import printable, quoted
 from vitalrank.errors import SettingError
@@ -94,7 +94,7 @@ def address_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run_server(app: Any, listening: socket.socket, on_ready: Callable[[], None]) -> None:
+def run_server(app: ASGIApp, listening: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT; requests in progress are answered first."""
     config = uvicorn.Config(
         app, http=BoundedProtocol, log_level=logging.ERROR, access_log=False, server_header=False, proxy_headers=False,
