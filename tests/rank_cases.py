@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import sys
+import tempfile
 from functools import cache, partial
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "2")
@@ -16,6 +17,7 @@ import numpy as np
 
 import vitalrank as vr
 from vitalrank import registry
+from vitalrank.distributed import join_group
 
 FIT = {"epochs": 2, "batch": 64, "seed": 3, "lr": 0.05, "progress": False, "threads": 1}
 SAMPLERS = {
@@ -87,6 +89,15 @@ def known():
     return fitted(train, vr.Mixed(vr.Known(test), "uni"))
 
 
+def on_views(sampler):
+    """Each rank trains on its own view of a prepared log."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = vr.Prepared.write(folder, dict(zip(("train", "valid", "test"), log(), strict=True)))
+        group = join_group()
+        parts = prepared.split(rank=group.rank, ranks=group.size)
+        return fitted(parts["train"], sampler, valid=parts["valid"], epochs=3)
+
+
 class RowSampler:
     """A caller's own, which draws by the numbers of its rows."""
 
@@ -121,6 +132,8 @@ CASES = {
     "weights": lambda: fitted(weighted(), vr.VINS()),
     "counted": counted,
     "known": known,
+    "views of a prepared log": lambda: on_views(vr.VINS()),
+    "views of a prepared log, in-batch": lambda: on_views(vr.InBatch()),
     "own sampler": lambda: fitted(log()[0], RowSampler()),
     "few positives a batch": lambda: fitted(log()[0], vr.VINS(), batch=3, epochs=1),
     "batch of one": lambda: fitted(full_user(), vr.AOBPR(), batch=1),

@@ -113,6 +113,24 @@ def test_a_shard_reads_its_own_blocks_alone(tmp_path, monkeypatch):
         prepared.shard(0, 4)
 
 
+def test_a_view_reads_its_own_blocks_alone_and_knows_the_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared_arrays, "BLOCK", 512)
+    log = a_log()
+    prepared = vr.Prepared.write(tmp_path, log)
+    first, last = prepared.user_range(3, 4)
+    damage(tmp_path, "log.items.npy", at=128)
+    view = prepared.part(rank=3, ranks=4)
+    rows = slice(*prepared.row_range(first, last))
+    assert np.array_equal(view.items[rows], log.items[rows])
+    assert np.array_equal(view.users[rows], log.users[rows])
+    assert (view.fingerprint, len(view), view.own_users) == (log.fingerprint, len(log), (first, last))
+    assert np.array_equal(view.item_degree, log.item_degree)
+    with pytest.raises(vr.StorageError, match=r"log\.items\.npy: changed since it was written"):
+        prepared.part(rank=0, ranks=4)
+    with pytest.raises(vr.SettingError, match=r"one rank's view of a prepared log; give the whole: Prepared\.part\(\)"):
+        vr.MF(dim=4).fit(view, epochs=1)
+
+
 @pytest.mark.parametrize(("rank", "ranks"), [(2, 2), (-1, 2), (0, 0), (0, 1.5)])
 def test_a_rank_that_there_is_not_is_refused(folder, rank, ranks):
     with pytest.raises(vr.SettingError, match="rank"):

@@ -72,7 +72,8 @@ def fit(
             raise SettingError(f"{model} has no steps that ranks could share; leave out --ranks and torchrun.")
         _refuse_existing(out)
     group.on_rank_zero(lambda: save_config(ctx, log, request.config_file(in_force(ctx))))
-    found = read_parts(log, ctx)
+    by_users = model == "mf" and not ctx.params.get("blocks")
+    found = read_parts(log, ctx, group if by_users else None)
     train, parts = found.train, found.held_out
     first = _picked(out, parts, resume or is_restarted()) if refit else out
     made = request.model

@@ -12,6 +12,7 @@ import typer
 from vitalrank._util.display import printable
 from vitalrank.cli.options import READING, SPLIT, SPLIT_NAMES, format_of
 from vitalrank.cli.taking import is_given, is_typed
+from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.errors import SettingError
 
 if TYPE_CHECKING:
@@ -63,27 +64,27 @@ def parts_of(log: Interactions, test: float, valid: float, split: str = "last", 
     return Parts(train, parts, _unseen(train, parts))
 
 
-def read_parts(path: Path, ctx: typer.Context) -> Parts:
-    """The log of a command, split by its options, or as it was prepared."""
+def read_parts(path: Path, ctx: typer.Context, group: ProcessGroup | None = None) -> Parts:
+    """The log of a command, split by its options, or as it was prepared, then for one rank of the group."""
     from vitalrank.cli.choices import read_log
     from vitalrank.prepared import Prepared, is_prepared
 
     if is_prepared(path) and (prepared := Prepared.open(path)).is_split:
-        return _prepared_parts(prepared, ctx)
+        return _prepared_parts(prepared, ctx, group or ProcessGroup())
     log = read_log(path, ctx)
     return replace(split_log(log, ctx), whole=lambda: log)
 
 
-def _prepared_parts(prepared: Prepared, ctx: typer.Context) -> Parts:
+def _prepared_parts(prepared: Prepared, ctx: typer.Context, group: ProcessGroup) -> Parts:
     usual = {name: default for name, (_, default) in {**READING, **SPLIT}.items()} | {"valid": 0.1}
     given = [name for name in usual if name in ctx.params]
     odd = [name for name in given if is_typed(ctx, name) or (is_given(ctx, name) and ctx.params[name] != usual[name])]
     if odd:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in odd)
         raise SettingError(f"{printable(prepared.folder)} was filtered and split by data prepare; leave out {flags}.")
-    train, *held_out = prepared.split().values()
+    train, *held_out = prepared.split(rank=group.rank, ranks=group.size).values()
     parts = {name: part for name, part in zip(prepared.parts[1:], held_out, strict=True) if len(part)}
-    return Parts(train, parts, _unseen(train, parts), prepared.log)
+    return Parts(train, parts, _unseen(train, parts) if group.is_rank_zero else [], prepared.log)
 
 
 def _unseen(train: Interactions, parts: dict[str, Any]) -> list[str]:

@@ -63,9 +63,12 @@ class Engine(ABC):
     ----------
     step
         Optimizer steps taken so far, over all epochs.
+    takes_views
+        Whether it trains on a rank's view of a prepared log, of which the rows of other ranks are not read.
     """
 
     step: int
+    takes_views = False
 
     @property
     def run_identity(self) -> Mapping[str, Any]:

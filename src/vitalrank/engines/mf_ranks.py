@@ -26,7 +26,7 @@ from vitalrank.engines.mf_cpu import ADVICE, UNMIXED
 from vitalrank.engines.rank_buffers import Contribution, RankBuffers
 from vitalrank.engines.row_shards import RowShards, add_counts
 from vitalrank.errors import SettingError
-from vitalrank.interactions import Interactions
+from vitalrank.interactions import Interactions, check_rows
 from vitalrank.kernels.cpu.training.permutation import Permutation, epoch_permutation
 from vitalrank.kernels.cpu.training.sharded import all_positives, lay_out, load_own
 from vitalrank.kernels.cpu.training.step import ITEMS, USERS, train_step
@@ -44,6 +44,8 @@ class RankedEngine(MFEngine, HostEngine):
     The users' tables have the size of the whole, but memory only for the rows of this rank.
     """
 
+    takes_views = True
+
     def __init__(
         self,
         train: Interactions,
@@ -59,6 +61,7 @@ class RankedEngine(MFEngine, HostEngine):
         self._backend = ArrayBackend()
         self._rows_of_log, users = rank_bounds(train.indptr, group.size)
         self._own = slice(users[group.rank], users[group.rank + 1])
+        self._check_view()
         self._users = RowShards(group, users)
         with enough_memory("cpu", 0, ADVICE):
             slots = self._step_config.optimizer.slots
@@ -66,6 +69,19 @@ class RankedEngine(MFEngine, HostEngine):
             self._buffers = RankBuffers(train, self._batch, dim + bias, self._sampler.needs_scores, group)
         self._check_sampler()
         self._compiled = 0  # steps that may still have to compile something
+
+    def _check_view(self) -> None:
+        """Of a view of a prepared log, this rank's users must be those that were verified."""
+        view = self._train.own_users
+        if view == (0, self._train.n_users):
+            return
+        if view != (self._own.start, self._own.stop):
+            raise SettingError(
+                f"train is the view of another rank: it has users {view[0]} to {view[1]}, and this rank trains "
+                f"{self._own.start} to {self._own.stop}; give Prepared.part(rank=, ranks=) the numbers of this one."
+            )
+        if isinstance(self._sampler, BoundSampler) and self._sampler.follows_batch:  # reads the items of all users
+            check_rows(self._train.indptr, self._train.items, self._train.n_users, self._train.n_items)
 
     def _check_sampler(self) -> None:
         """A rank calls the sampler for a part of a batch, so a caller's own must know the numbers of its rows."""

@@ -50,6 +50,11 @@ class LogArrays:
         return len(self.item_ids)
 
     @cached_property
+    def own_users(self) -> tuple[int, int]:
+        """The first user whose rows may be read, and the one after the last: all, but in a rank's view of a log."""
+        return 0, self.n_users
+
+    @cached_property
     def users(self) -> Codes:
         """The user of each row, aligned with ``items``."""  # (N,)
         return np.repeat(np.arange(self.n_users, dtype=np.int32), np.diff(self.indptr))

@@ -99,3 +99,17 @@ def renumber(ids: Ids, codes: Codes) -> tuple[Ids, Codes]:
         return ids, codes
     rank = np.cumsum(present, dtype=np.int32) - np.int32(1)
     return ids[present], rank[codes]
+
+
+def row_users(indptr: NDArray[np.int64], first: int, last: int) -> NDArray[np.int32]:
+    """The user of each row of the users from ``first`` to before ``last``; rows of others are 0 and take no memory.
+
+    Examples
+    --------
+    >>> row_users(np.array([0, 2, 3, 5]), 1, 3)
+    array([0, 0, 1, 2, 2], dtype=int32)
+    """  # (N,)
+    users = np.zeros(int(indptr[-1]), np.int32)
+    numbers = np.arange(first, last, dtype=np.int32)
+    users[indptr[first] : indptr[last]] = np.repeat(numbers, np.diff(indptr[first : last + 1]))
+    return users

@@ -14,15 +14,19 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import to_int_below
 from vitalrank._util.display import listed, printable
+from vitalrank.distributed.ranges import rank_bounds
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.interactions import Interactions, check_same_ids
 from vitalrank.interactions.encoding import Ids
+from vitalrank.interactions.ordering import row_users
 from vitalrank.prepared.arrays import Check, MappedArray
 from vitalrank.prepared.ids import MappedIds
 from vitalrank.prepared.layout import PARTS, TRAIN, WHOLE, Contents, read_contents
 from vitalrank.prepared.writing import write_prepared
 
 _OPTIONAL = ("times", "weights")
+Indptr = NDArray[np.int64]
+Range = tuple[int, int]
 
 
 class Prepared:
@@ -128,16 +132,22 @@ class Prepared:
         """All original item ids."""
         return self._side("items").between(0, self.n_items)
 
-    def part(self, part: str | None = None) -> Interactions:
-        """A part as a log, its arrays mapped; by default the first, which is trained on."""
-        name = self._named(part)
-        entry = self._contents.parts[name]
-        log = self._log(name, self._indptr(name), (0, entry.rows), self.user_ids)
-        return log.with_known(item_degree=self._array(name, "item_degree").whole(), fingerprint=entry.fingerprint)
+    def part(self, part: str | None = None, *, rank: int = 0, ranks: int = 1) -> Interactions:
+        """A part as a log, its arrays mapped; by default the first, which is trained on.
 
-    def split(self) -> dict[str, Interactions]:
-        """All parts by name."""
-        return {name: self.part(name) for name in self.parts}
+        With ``ranks`` it is what one of several ranks trains on: the rows of its `user_range` are verified and may be
+        read, and what is known of the whole (numbers of rows, degrees of items, fingerprint) is that of the whole.
+        """
+        name = self._named(part)
+        entry, indptr = self._contents.parts[name], self._indptr(name)
+        users = self.user_range(rank, ranks)
+        log = self._log(name, indptr, (0, entry.rows), self.user_ids, self.row_range(*users, name))
+        log.with_known(item_degree=self._array(name, "item_degree").whole(), fingerprint=entry.fingerprint)
+        return log if ranks == 1 else log.with_known(own_users=users, users=row_users(indptr, *users))
+
+    def split(self, *, rank: int = 0, ranks: int = 1) -> dict[str, Interactions]:
+        """All parts by name, each as `part` gives it."""
+        return {name: self.part(name, rank=rank, ranks=ranks) for name in self.parts}
 
     def log(self) -> Interactions:
         """The whole log: mapped if it was not split, else put together again in memory."""
@@ -148,11 +158,11 @@ class Prepared:
         whole = Interactions.from_codes(
             np.concatenate([log.users for log in logs]),
             np.concatenate([log.items for log in logs]),
-            None if every.times is None else np.concatenate([_given(log.times) for log in logs]),
+            None if every.times is None else np.concatenate([log.times for log in logs]),
             self.user_ids,
             self.item_ids,
             self._contents.skipped,
-            None if every.weights is None else np.concatenate([_given(log.weights) for log in logs]),
+            None if every.weights is None else np.concatenate([log.weights for log in logs]),
         )
         return replace(whole, repeats=self._contents.repeats)
 
@@ -164,11 +174,8 @@ class Prepared:
         """
         ranks = to_int_below("ranks", ranks, 1, 1 << 31)
         rank = to_int_below("rank", rank, 0, ranks)
-        indptr = self._indptr(self.parts[0])
-        rows = int(indptr[-1])
-        cuts = [rows * number // ranks for number in (rank, rank + 1)]
-        first, last = (int(np.searchsorted(indptr[:-1], cut)) for cut in cuts)
-        return (0 if rank == 0 else first), (self.n_users if rank == ranks - 1 else last)
+        first, last = rank_bounds(self._indptr(self.parts[0]), ranks)[1][rank : rank + 2]
+        return first, last
 
     def row_range(self, first: int, last: int, part: str | None = None) -> tuple[int, int]:
         """The rows of a part that belong to the users from ``first`` to before ``last``."""
@@ -189,19 +196,22 @@ class Prepared:
         indptr = self._indptr(name)[first : last + 1] - rows[0]
         return self._log(name, indptr, rows, self._side("users").between(first, last))
 
-    def _log(self, part: str, indptr: NDArray[np.int64], rows: tuple[int, int], user_ids: Ids) -> Interactions:
-        mapped = {name: self._array(part, name).between(*rows) for name in ("items", "sorted_items")}
-        given = self._contents.parts[part].arrays
-        times, weights = (self._array(part, name).between(*rows) if name in given else None for name in _OPTIONAL)
-        contents = self._contents
-        return Interactions(
-            indptr, mapped["items"], times, user_ids, self.item_ids, contents.repeats, contents.skipped, weights
-        ).with_known(sorted_items=mapped["sorted_items"])
+    def _log(self, part: str, indptr: Indptr, rows: Range, user_ids: Ids, own: Range | None = None) -> Interactions:
+        def mapped(name: str) -> NDArray[Any]:
+            array = self._array(part, name)
+            array.between(*(own or rows))
+            return array.values[slice(*rows)]
 
-    def _indptr(self, part: str) -> NDArray[np.int64]:
+        contents, given = self._contents, self._contents.parts[part].arrays
+        times, weights = (mapped(name) if name in given else None for name in _OPTIONAL)
+        return Interactions(
+            indptr, mapped("items"), times, user_ids, self.item_ids, contents.repeats, contents.skipped, weights
+        ).with_known(sorted_items=mapped("sorted_items"))
+
+    def _indptr(self, part: str) -> Indptr:
         array = self._array(part, "indptr")
         is_new = not array.is_verified
-        indptr: NDArray[np.int64] = array.whole()
+        indptr: Indptr = array.whole()
         rows = self._contents.parts[part].rows
         if is_new and (indptr[0] != 0 or indptr[-1] != rows or (indptr[1:] < indptr[:-1]).any()):
             raise StorageError(f"{printable(array.path)}: holds no rows of users; prepare the log again.")
@@ -234,8 +244,3 @@ class Prepared:
         if part not in self.parts:
             raise SettingError(f"{printable(self.folder)} has no part {part!r}; it has {listed(self.parts)}.")
         return part
-
-
-def _given(array: NDArray[Any] | None) -> NDArray[Any]:
-    assert array is not None
-    return array

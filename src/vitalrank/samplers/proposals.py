@@ -92,13 +92,18 @@ def reject_proposal(weights: NDArray[np.float32], pool: NDArray[np.int64], shots
 
 
 def seen_by(train: Interactions, pool: NDArray[np.int64]) -> Seen:
-    """The users' sorted rows and how many items of the pool each has left."""
+    """The users' sorted rows and how many items of the pool each has left; of a rank's view of a log, its users'."""
     indptr, items = train.indptr, train.sorted_items
-    inside = np.zeros(train.n_items, np.int32)
-    inside[pool] = 1
-    taken = row_sums(indptr, inside[items])
-    left = (len(pool) - taken).astype(np.int32)
-    return Seen(indptr, items, new_bloom_filter(indptr, items), left, bool((left == 0).any()))
+    first, last = train.own_users
+    left = np.full(train.n_users, len(pool), np.int32)
+    if len(pool) == train.n_items:
+        left -= train.user_degree.astype(np.int32)
+    else:
+        inside = np.zeros(train.n_items, np.int32)
+        inside[pool] = 1
+        rows = indptr[first : last + 1]
+        left[first:last] -= row_sums(rows - rows[0], inside[items[rows[0] : rows[-1]]]).astype(np.int32)
+    return Seen(indptr, items, new_bloom_filter(indptr, items, first, last), left, bool((left == 0).any()))
 
 
 def row_sums(indptr: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.float64]:

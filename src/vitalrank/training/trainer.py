@@ -109,6 +109,8 @@ class Trainer:
 
         def build() -> Engine:
             engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
+            if train.own_users != (0, train.n_users) and not engine.takes_views:
+                raise SettingError("train is one rank's view of a prepared log; give the whole: Prepared.part().")
             if start is not None:
                 start.apply(model, engine, train)
             return engine

@@ -21,8 +21,10 @@ _LINE = 8  # words of a cache line
 _MAX_PREFETCH = 16 * _LINE  # words; longer filters are read without
 
 
-def new_bloom_filter(indptr: NDArray[np.int64], items: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """The Bloom filters of all users, one after another.
+def new_bloom_filter(
+    indptr: NDArray[np.int64], items: NDArray[np.int32], first: int = 0, last: int | None = None
+) -> NDArray[np.uint64]:
+    """The Bloom filters of all users, one after another; only those from ``first`` to before ``last`` are filled.
 
     Examples
     --------
@@ -32,7 +34,7 @@ def new_bloom_filter(indptr: NDArray[np.int64], items: NDArray[np.int32]) -> NDA
     """
     words = first_word.py_func(int(indptr[-1]), len(indptr) - 1)  # not worth compiling
     bloom = large_zeros((words,), np.uint64)
-    _write(indptr, items, bloom)
+    _write(indptr, items, first, len(indptr) - 1 if last is None else last, bloom)
     return bloom
 
 
@@ -74,8 +76,8 @@ def prefetch_word(seen: Any, user: Any, item: Any) -> None:
 
 
 @njit(cache=True, **LEAN)
-def _write(indptr: Any, items: Any, bloom: Any) -> None:
-    for user in range(len(indptr) - 1):
+def _write(indptr: Any, items: Any, first: Any, last: Any, bloom: Any) -> None:
+    for user in range(first, last):
         for index in range(indptr[user], indptr[user + 1]):
             word, mask = word_and_mask(indptr, user, items[index])
             bloom[word] |= mask
