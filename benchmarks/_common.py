@@ -101,12 +101,16 @@ def peers_python(packages: list[str], name: str = ".") -> str | None:
     A peer that needs old versions of what the others use has a venv of its own name.
     """
     folder = HERE / ".peers" / name
-    python = folder / "bin" / "python"
+    python, stamp = folder / "bin" / "python", folder / "installed.json"
+    installed = json.loads(stamp.read_text()) if stamp.exists() else []
+    if set(packages) <= set(installed):
+        return str(python)
     try:
         if not python.exists():
             subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
         subprocess.run(install, check=True, capture_output=True)
+        stamp.write_text(json.dumps([*installed, *packages]))
     except (OSError, subprocess.CalledProcessError):
         return None
     return str(python)

@@ -21,8 +21,8 @@ ROOT = HERE.parent
 PAGE, UNITS = ROOT / "docs" / "paper" / "equal", ROOT / "runs" / "equal" / "units"
 TRIALS = PAGE / "trials.jsonl"
 STUDY = (
-    "--trials 12 --epochs 60 --run-seconds 30 --set costly_trials=12 --set model_trials=12 --set model_seeds=5 "
-    "--set finalists=3 --set runoff_seeds=2"
+    "--trials 8 --epochs 40 --run-seconds 6 --min-user 10 --min-item 10 --set costly_trials=8 --set model_trials=8 "
+    "--set model_epochs=40 --set model_seeds=5 --set finalists=2 --set runoff_seeds=2"
 )
 KINDS = ("trial", "runoff")
 

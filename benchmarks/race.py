@@ -1,11 +1,19 @@
 """Quality against training time beside the peers, on real logs: the README's picture.
 
-    python benchmarks/race.py --data FOLDER [--logs amazon-cds,ml-1m,yelp] [--budget 60]
+    python benchmarks/race.py --data FOLDER [--logs amazon-cds,ml-1m,yelp] [--budget 15] [--minutes 30]
+    python benchmarks/race.py    # the table and the picture of what race.jsonl holds
 
-Protocol: 10-core, each user's last 20 % is test, the last 10 % of the rest valid. Every method has the same cores, 64
-dimensions and a few settings (``OURS`` and ``PEERS`` below), each trained until its epochs or the budget of seconds are
-spent. The curve shown is of the setting whose best NDCG@10 on valid is highest. All vectors are ranked by the same
-code, and only training is timed: no evaluation, no compilation. Methods run one after the other, in one sitting.
+Protocol: 10-core, each user's last 20 % is test, the last 10 % of the rest valid. Every method may use all cores, has
+64 dimensions and the settings of ``OURS`` and ``PEERS``, each trained until its epochs or the budget of seconds are
+spent. All vectors are ranked by the same code, and only training is timed: no evaluation, no compilation. Methods run
+one after the other, the first settings of all on all logs, then the second.
+
+Each run is a line of race.jsonl, with its seconds of the clock and of the processor, and the share of all cores that
+other processes took meanwhile. The same command runs what is missing, and what was disturbed (``QUIET``) once more; of
+several runs with the same settings the least disturbed counts.
+
+The curve of a method goes through all its settings: at each time stands the run that is then best on valid, by its
+NDCG@10 on test.
 """
 
 from __future__ import annotations
@@ -16,42 +24,57 @@ import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from _common import HERE, parts, peers_python, save
+from _common import HERE, machine, parts, peers_python
+from race_picture import draw, so_far, table
 
 import vitalrank as vr
 from vitalrank.models.base import DotRecommender
 
+OUT = HERE / "race.jsonl"
 CORES = os.cpu_count() or 1
-OURS: dict[str, list[tuple[Any, dict[str, Any]]]] = {
-    "vitalrank VINS": [
-        (vr.VINS(), {"epochs": 40}),
-        (vr.VINS(beta=0.25), {"lr": 0.006, "reg": 0.05, "batch": 2048, "epochs": 20}),
-        (vr.VINS(beta=0.25), {"lr": 0.004, "reg": 0.05, "batch": 2048, "epochs": 60, "schedule": "linear"}),
-    ],
-    "vitalrank Uniform": [(vr.Uniform(), {"epochs": 40}), (vr.Uniform(), {"epochs": 40, "lr": 0.006, "reg": 0.05})],
-}
-PEERS: dict[str, list[dict[str, Any]]] = {
-    "implicit ALS": [{"regularization": reg, "alpha": alpha} for reg, alpha in ((0.01, 1), (0.1, 10), (10.0, 10))],
-    "implicit BPR": [{"learning_rate": lr, "regularization": 0.01} for lr in (0.02, 0.05, 0.1)],
-    "LightFM WARP": [{"learning_rate": 0.05}, {"learning_rate": 0.05, "item_alpha": 1e-6, "user_alpha": 1e-6}],
-    "cornac BPR": [{"learning_rate": lr, "lambda_reg": 0.01} for lr in (0.02, 0.05)],
-    "RecBole DNS": [
-        {"train_batch_size": 2048, "learning_rate": lr,
-         "train_neg_sample_args": {"distribution": "uniform", "sample_num": 1, "dynamic": True, "candidate_num": 32}}
-        for lr in (0.002,)
-    ],
-}  # fmt: skip
-RECBOLE = ["torch==2.13.0", "recbole==1.2.1", "pandas<3", "numpy<2", "scipy<1.14"]  # it asks for old versions
-COLOURS = {
-    "vitalrank VINS": "#D55E00", "vitalrank Uniform": "#E69F00", "implicit ALS": "#0072B2", "implicit BPR": "#56B4E9",
-    "LightFM WARP": "#009E73", "cornac BPR": "#999999", "RecBole DNS": "#CC79A7",
-}  # fmt: skip
+FIRST, STEP = 0.2, 1.3  # a run is looked at after so many seconds, and when they have grown by this factor
+QUIET = 0.1  # share of the cores that others may take
+EXACT = {"beta": 0.5, "margin": 0.75, "shots": None, "weight": "none", "reg": 0.08, "schedule": "linear"}
+LENGTHS = ((8, 0.02), (20, 0.02), (60, 0.012))  # epochs and learning rates
+Settings = dict[str, Any]
 Curve = dict[str, Any]
+Logs = tuple[vr.Interactions, ...]
+SAMPLER = ("beta", "margin", "shots", "weight")
+OURS: dict[str, list[Settings]] = {
+    "vitalrank VINS": [{**EXACT, "epochs": epochs, "lr": lr} for epochs, lr in LENGTHS] + [{"epochs": 40}],
+    "EASE": [{"reg": reg} for reg in (300.0, 1000.0, 100.0)],
+}
+DYNAMIC = {"distribution": "uniform", "sample_num": 1, "dynamic": True}
+PEERS: dict[str, list[Settings]] = {
+    "implicit ALS": [
+        {"regularization": reg, "alpha": alpha} for reg, alpha in ((0.1, 10), (10.0, 10), (0.01, 1), (10.0, 1))
+    ],
+    "implicit BPR": [{"learning_rate": lr, "regularization": 0.01} for lr in (0.05, 0.1, 0.02)],
+    "LightFM WARP": [
+        {"learning_rate": 0.05, "item_alpha": 1e-6, "user_alpha": 1e-6},
+        {"learning_rate": 0.05},
+        {"learning_rate": 0.1, "item_alpha": 1e-5, "user_alpha": 1e-5},
+    ],
+    "cornac BPR": [{"learning_rate": lr, "lambda_reg": 0.01} for lr in (0.05, 0.1, 0.02)],
+    "RecBole BPR": [{"train_batch_size": 2048, "learning_rate": lr} for lr in (0.002, 0.005)],
+    "RecBole DNS": [
+        {
+            "train_batch_size": 2048,
+            "learning_rate": lr,
+            "train_neg_sample_args": {**DYNAMIC, "candidate_num": candidates},
+        }
+        for lr, candidates in ((0.005, 8), (0.002, 32))
+    ],
+}
+PACKAGES = ["implicit", "cornac", "lightfm-next"]
+RECBOLE = ["torch==2.13.0", "recbole==1.2.1", "pandas<3", "numpy<2", "scipy<1.14", "setuptools<81"]  # it needs old ones
 
 
 class Vectors(DotRecommender):
@@ -90,117 +113,142 @@ def quality(model: Any, valid: vr.Interactions, test: vr.Interactions) -> tuple[
     return measured[0], measured[1]
 
 
-def our_curve(logs: tuple[vr.Interactions, ...], sampler: Any, options: dict[str, Any], budget: float) -> Curve:
+def note(curve: Curve, seconds: float, processor: float, found: tuple[float, float]) -> None:
+    for name, value in zip(("seconds", "processor", "valid", "test"), (seconds, processor, *found), strict=True):
+        curve.setdefault(name, []).append(round(value, 5))
+
+
+def vins_curve(logs: Logs, settings: Settings, budget: float) -> Curve:
     train, valid, test = logs
-    curve: Curve = {"settings": f"{sampler!r} {options}", "seconds": [], "valid": [], "test": []}
-    seconds = 0.0
+    training = dict(settings)
+    sampler = vr.VINS(**{name: training.pop(name) for name in SAMPLER if name in training})
+    vr.MF(dim=64).fit(train, sampler, progress=False, **{**training, "epochs": 1})  # compile
+    curve: Curve = {}
+    spent, began, next_look = [0.0, 0.0], (time.perf_counter(), time.process_time()), FIRST
 
     def look(record: dict[str, Any], model: Any) -> bool:
-        nonlocal seconds
-        seconds += record["seconds"]
-        if record["epoch"] % 2 == 0:
-            note(curve, seconds, quality(model, valid, test))
-        return seconds > budget
+        nonlocal began, next_look
+        spent[0] += time.perf_counter() - began[0]
+        spent[1] += time.process_time() - began[1]
+        if spent[0] >= next_look or record["epoch"] == training["epochs"]:
+            note(curve, *spent, quality(model, valid, test))
+            next_look = STEP * spent[0]
+        began = (time.perf_counter(), time.process_time())
+        return spent[0] > budget
 
-    vr.MF(dim=64).fit(train, sampler, seed=0, callbacks=[look], progress=False, **options)
+    began = (time.perf_counter(), time.process_time())
+    vr.MF(dim=64).fit(train, sampler, seed=0, callbacks=[look], progress=False, **training)
     return curve
 
 
-def peer_curve(logs: tuple[vr.Interactions, ...], name: str, settings: dict[str, Any], budget: float) -> Curve | None:
+def ease_curve(logs: Logs, settings: Settings, budget: float) -> Curve:
     train, valid, test = logs
-    is_recbole = name.startswith("RecBole")
-    python = peers_python(RECBOLE, "recbole") if is_recbole else peers_python(["implicit", "cornac", "lightfm-next"])
+    curve: Curve = {}
+    if vr.EASE(**settings).estimate(train).seconds > 2 * budget:
+        return curve  # too late for the picture
+    began, used = time.perf_counter(), time.process_time()
+    model = vr.EASE(**settings).fit(train)
+    spent = time.perf_counter() - began, time.process_time() - used
+    note(curve, *spent, quality(model, valid, test))
+    return curve
+
+
+def peer_curve(logs: Logs, name: str, settings: Settings, budget: float) -> Curve:
+    train, valid, test = logs
+    python = peers_python(RECBOLE, "recbole") if name.startswith("RecBole") else peers_python(PACKAGES)
     if python is None:
-        return None
-    curve: Curve = {"settings": json.dumps(settings), "seconds": [], "valid": [], "test": []}
+        raise SystemExit(f"{name} could not be installed")
+    curve: Curve = {}
     with tempfile.TemporaryDirectory() as folder:
         scipy.sparse.save_npz(Path(folder) / "train.npz", train.csr)
-        command = [python, HERE / "race_peers.py", name, folder, json.dumps(settings), CORES, budget]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # implicit asks for it: its own threads are faster
+        command = [
+            python,
+            HERE / "race_peers.py",
+            name,
+            folder,
+            json.dumps(settings),
+            CORES,
+            budget * CORES,
+            FIRST,
+            STEP,
+        ]
+        # implicit asks for one thread of BLAS; threads that wait should not count as working
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
         done = subprocess.run(
-            [str(part) for part in command], capture_output=True, text=True, cwd=folder, env=environment
+            [str(one) for one in command], capture_output=True, text=True, cwd=folder, env=environment
         )
-        lines = [line for line in done.stdout.splitlines() if line.startswith("SECONDS ")]
-        if not lines:
+        found = [line for line in done.stdout.splitlines() if line.startswith("SPENT ")]
+        if not found:
             raise SystemExit(f"{name} failed:\n{done.stderr[-2000:]}")
-        for number, seconds in enumerate(json.loads(lines[0].removeprefix("SECONDS "))):
+        for number, (seconds, processor) in enumerate(json.loads(found[0].removeprefix("SPENT "))):
             with np.load(Path(folder) / f"{number}.npz") as arrays:
-                note(curve, seconds, quality(Vectors(train, arrays["users"], arrays["items"]), valid, test))
+                vectors = Vectors(train, arrays["users"], arrays["items"])
+            note(curve, seconds, processor, quality(vectors, valid, test))
     return curve
 
 
-def note(curve: Curve, seconds: float, found: tuple[float, float]) -> None:
-    for name, value in zip(("seconds", "valid", "test"), (seconds, *found), strict=True):
-        curve[name].append(round(value, 5))
+def jobs(logs: list[str]) -> Iterator[tuple[str, str, Settings]]:
+    """The first settings of all methods on all logs, then the second."""
+    methods = {**PEERS, **OURS}
+    for row in zip_longest(*methods.values()):
+        for log in logs:
+            for name, settings in zip(methods, row, strict=True):
+                if settings is not None:
+                    yield log, name, settings
 
 
-def race(folder: Path, log: str, budget: float) -> dict[str, list[Curve]]:
-    """Curves of every method and setting on a log, best on valid first."""
-    logs = parts(folder, log)
-    vr.MF(dim=64).fit(logs[0], vr.VINS(), epochs=1, progress=False)  # compile
-    found: dict[str, list[Curve]] = {}
-    for name, runs in OURS.items():
-        found[name] = [our_curve(logs, sampler, options, budget) for sampler, options in runs]
-    for name, choices in PEERS.items():
-        curves = [curve for settings in choices if (curve := peer_curve(logs, name, settings, budget))]
-        if curves:
-            found[name] = curves
-    for name, curves in found.items():
-        curves.sort(key=lambda curve: -max(curve["valid"]))
-        best = curves[0]
-        at = int(np.argmax(best["valid"]))
-        print(f"{log:12s} {name:18s} test {best['test'][at]:.4f} after {best['seconds'][at]:7.2f} s", flush=True)
-    return found
+def run(logs: Logs, name: str, settings: Settings, budget: float) -> Curve:
+    if name in PEERS:
+        return peer_curve(logs, name, settings, budget)
+    own: Callable[[Logs, Settings, float], Curve] = vins_curve if name == "vitalrank VINS" else ease_curve
+    return own(logs, settings, budget)
 
 
-def draw(logs: dict[str, dict[str, list[Curve]]], path: Path) -> None:
-    """One panel per log: the best test NDCG@10 so far, by the epoch that is best on valid so far."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    matplotlib.rcParams.update({"svg.hashsalt": "race", "font.family": "sans-serif", "svg.fonttype": "none"})
-    figure, axes = pyplot.subplots(
-        1, len(logs), figsize=(4 + 3.2 * len(logs), 4.2), squeeze=False, layout="constrained"
-    )
-    figure.patch.set_facecolor("white")  # legible on dark pages too
-    for axis, (log, found) in zip(axes[0], logs.items(), strict=True):
-        for name, curves in found.items():
-            seconds, test = so_far(curves[0])
-            wide = 2.6 if name == "vitalrank VINS" else 1.5
-            axis.plot(seconds, test, color=COLOURS[name], linewidth=wide, label=name, marker=".", markersize=4)
-        axis.set_xscale("log")
-        axis.set_ylim(0)
-        axis.set_title(log, loc="left", fontsize=10)
-        axis.set_xlabel(f"training seconds, {CORES} cores (log scale)")
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0, 0].set_ylabel("NDCG@10 on test")
-    axes[0, -1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-    figure.savefig(path, metadata={"Date": None})
+def lines() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in OUT.read_text().splitlines()] if OUT.exists() else []
 
 
-def so_far(curve: Curve) -> tuple[list[float], list[float]]:
-    """What one has after so many seconds who keeps the epoch that is best on valid."""
-    best = np.maximum.accumulate(curve["valid"])
-    keeper = [int(np.flatnonzero(np.asarray(curve["valid"][: n + 1]) == best[n])[0]) for n in range(len(best))]
-    return curve["seconds"], [curve["test"][n] for n in keeper]
+def race(folder: Path, logs: list[str], budget: float, minutes: float) -> None:
+    """Run what race.jsonl does not have undisturbed."""
+    ends = time.monotonic() + 60 * minutes
+    done = [(line["log"], line["method"], line["settings"]) for line in lines() if line["others"] <= QUIET]
+    for log, name, settings in jobs(logs):
+        if (log, name, settings) in done or time.monotonic() > ends:
+            continue
+        logs_parts = parts(folder, log)
+        before = busy()
+        curve = run(logs_parts, name, settings, budget)
+        own, everyone, ticks = busy() - before
+        facts = {"cores": CORES, "budget": budget, "others": round(float((everyone - own) / ticks), 3)}
+        facts |= {"date": time.strftime("%Y-%m-%d"), "machine": machine()["cpu"]}
+        with OUT.open("a") as file:
+            file.write(json.dumps({"log": log, "method": name, "settings": settings, **facts, **curve}) + "\n")
+        if curve:
+            at = int(np.argmax(curve["valid"]))
+            spent = f"{curve['seconds'][at]:.1f} s ({curve['processor'][at]:.1f} of the processor)"
+            print(f"{log:11s} {name:15s} {curve['test'][at]:.4f} in {spent}, others {facts['others']:.0%}", flush=True)
+
+
+def busy() -> Any:
+    """Processor seconds of this process and its children, of everyone, and all that there were (3,)."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    each = os.sysconf("SC_CLK_TCK")
+    everyone, total = sum(ticks) - ticks[3] - ticks[4], sum(ticks)  # without idle, iowait
+    return np.array([sum(os.times()[:4]), everyone / each, total / each])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the logs, NAME.tsv.gz")
-    parser.add_argument("--logs", default="amazon-cds")
-    parser.add_argument("--budget", type=float, default=60, help="most training seconds of a run")
-    parser.add_argument("--only-draw", action="store_true")
+    parser.add_argument("--data", type=Path, help="folder of the logs, NAME.tsv.gz; without it nothing is run")
+    parser.add_argument("--logs", default="amazon-cds,ml-1m,yelp")
+    parser.add_argument("--budget", type=float, default=15, help="most training seconds of a run")
+    parser.add_argument("--minutes", type=float, default=90, help="start no run after them")
     arguments = parser.parse_args()
-    if arguments.only_draw:
-        logs = json.loads((HERE / "race.json").read_text(encoding="utf-8"))["logs"]
-    else:
-        began = time.perf_counter()
-        logs = {log: race(arguments.data, log, arguments.budget) for log in arguments.logs.split(",")}
-        save("race", {"budget": arguments.budget, "seconds": round(time.perf_counter() - began), "logs": logs})
-    draw(logs, HERE.parent / "docs" / "images" / "race.svg")
+    if arguments.data:
+        race(arguments.data, arguments.logs.split(","), arguments.budget, arguments.minutes)
+    curves = so_far(lines())
+    print(table(curves))
+    draw(curves, HERE.parent / "docs" / "images")
 
 
 if __name__ == "__main__":

@@ -130,6 +130,7 @@ class FinishedTraining:
     runner: Runner
     model: Any
     seconds: float
+    processor_seconds: float  # of training and looks at valid, by all threads
     is_cut: bool
     folder: Path  # of the study's jobs
 
@@ -159,8 +160,10 @@ def _train(job: StudyJob, folder: Path, time_limit: TimeLimit, threads: int | No
     known = parts if kind.is_validated else {"train": parts["train"]}
     runner = Runner(job.config(threads), known, kind.is_counted, SETTINGS)
     model = job.make()
+    began = time.process_time()
     seconds = runner.train(model, job.entry, job.seed, callback=time_limit)
-    return FinishedTraining(job, runner, model, seconds, time_limit.is_cut, folder)
+    spent = time.process_time() - began
+    return FinishedTraining(job, runner, model, seconds, spent, time_limit.is_cut, folder)
 
 
 def _on_valid(run: FinishedTraining) -> Result:
@@ -170,7 +173,8 @@ def _on_valid(run: FinishedTraining) -> Result:
     if not values:
         values = [value_of(run.model, run.runner.parts["valid"], config.metric, config.threads)]
     best = {"value": max(values), "epoch": history.best_epoch}
-    return {**best, "epochs": len(history), "cut": run.is_cut, "seconds": run.seconds}
+    spent = {"seconds": run.seconds, "processor_seconds": run.processor_seconds}
+    return {**best, "epochs": len(history), "cut": run.is_cut, **spent}
 
 
 def _on_test(run: FinishedTraining) -> Result:

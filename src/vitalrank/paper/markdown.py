@@ -105,7 +105,8 @@ _SCORE_NOTE = (
     "**Bold**: best of these by its mean; _italic_: best baseline of this study; `*`: second. The lines that compare "
     "VINS take the best and the second by each column's own metric. Mean ± standard deviation over seeds. p: paired "
     "t-test over users on NDCG@10, each user's value the mean over seeds, adjusted by Holm's method for the number of "
-    "contenders. †: a run was cut at the time limit for one run."
+    "contenders. †: a run was cut at the time limit for one run. Seconds in the tables of settings are the processor's: "
+    "of a final run with its evaluations on valid, and of all trials and run-offs."
 )
 
 
@@ -158,12 +159,16 @@ def _chosen_settings(logs: Data, names: Sequence[str]) -> list[str]:
             chosen = ", ".join(f"{key} {value}" for key, value in row["settings"].items() if key != "dim")
             rows.append([
                 label_of(row), chosen, str(row["trials"]), spread_text(row["valid"]), _plain(row["best_epoch"]),
-                _plain(row["tries"]),
+                _plain(row["tries"]), _plain(row.get("processor_seconds")), _whole(row.get("search_processor_seconds")),
             ])  # fmt: skip
         if rows:
-            header = ["", "chosen on valid", "trials", "NDCG@10 on valid", "best epoch", "tries"]
+            header = ["", "chosen on valid", "trials", "NDCG@10 on valid", "best epoch", "tries", "s a run", "s of the search"]
             parts += [f"### {log}: settings", pipe_table(header, rows)]
     return parts
+
+
+def _whole(seconds: float | None) -> str:
+    return GAP if seconds is None else f"{seconds:.0f}"
 
 
 def _plain(found: Data | None) -> str:

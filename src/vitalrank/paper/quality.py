@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,8 @@ def _only(runs: Mapping[str, Sequence[Outcome]], form: str) -> dict[str, Sequenc
 
 def _row(study: Study, source: Source, method: StudyMethod, runs: Sequence[Outcome]) -> Data:
     """One line of the table; without runs, how far the search has come."""
-    trials = [study.store.read(job) for job in study.trials(source, method)]
+    searched = {job.key: study.store.read(job) for job in study.search(source, method).jobs}
+    trials = [searched[job.key] for job in study.trials(source, method)]
     best = study.best(source, method)
     results = [study.store.read(job) for job in study.finals(source, method)]
     told = [result for result in results if result is not None]
@@ -109,8 +110,15 @@ def _row(study: Study, source: Source, method: StudyMethod, runs: Sequence[Outco
         "epochs": mean_and_spread([len(run.records) for run in runs if run.records]),
         "tries": mean_and_spread([run.tries for run in runs if run.tries is not None]),
         "training_seconds": mean_and_spread([run.seconds for run in runs]),
+        "processor_seconds": mean_and_spread(_spent(told)),
+        "search_processor_seconds": sum(_spent(searched.values())) or None,
         "cut": sum(bool(result.get("cut")) for result in told),
     }
+
+
+def _spent(results: Iterable[Result | None]) -> list[float]:
+    """Processor seconds of those runs that told them."""
+    return [result["processor_seconds"] for result in results if result and "processor_seconds" in result]
 
 
 def _settings(settings: Settings) -> dict[str, Any]:
