@@ -226,7 +226,7 @@ def test_fit_takes_every_option_of_the_settings_and_the_trainer():
     for model in (vr.MF, vr.FPMC, vr.CML, vr.TorchRecommender):
         written_out = signature(model.fit).parameters
         assert {name: written_out[name].default for name in known} == {**known, **model.defaults}
-        assert set(written_out) - set(known) == {"self", "train", "sampler", "valid"}
+        assert set(written_out) - set(known) == {"self", "train", "sampler", "valid", "start"}
 
 
 @pytest.mark.parametrize("kind", ["MF", "FPMC"])

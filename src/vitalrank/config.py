@@ -224,4 +224,4 @@ def saved_setting(saved: Mapping[str, Any], name: str) -> Any:
     >>> saved_setting({"lr": 0.1}, "lr"), saved_setting({"lr": 0.1}, "margin"), saved_setting({}, "model")
     (0.1, 1.0, None)
     """
-    return saved.get(name, DEFAULTS.get(name))
+    return saved.get(name, 1 if name == "ranks" else DEFAULTS.get(name))

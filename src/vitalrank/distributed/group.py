@@ -67,6 +67,11 @@ class Group(ProcessGroup):
             for wait in waits:
                 wait.wait()
 
+    def all_reduce(self, tensor: torch.Tensor) -> None:
+        """The sum over all ranks, in place: the same bits on each, and again for as many ranks."""
+        with self._connected():
+            dist.all_reduce(tensor, group=self._process_group)
+
     def all_gather_objects(self, value: object) -> list[Any]:
         text = np.frombuffer(json.dumps(value).encode(), np.uint8)
         sizes = np.zeros(self.size, np.int64)

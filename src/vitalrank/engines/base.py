@@ -72,7 +72,7 @@ class Engine(ABC):
 
     @property
     def run_identity(self) -> Mapping[str, Any]:
-        """What a resumed run must share, beside the settings: the number of threads, where bits depend on it."""
+        """What a resumed run must share beside the settings: threads and ranks, where bits depend on their number."""
         return {}
 
     @abstractmethod

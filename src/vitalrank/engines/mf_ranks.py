@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from vitalrank.engines.correcting import corrected
 from vitalrank.engines.mf import MFEngine, new_shard
 from vitalrank.engines.mf_cpu import ADVICE, UNMIXED
 from vitalrank.engines.rank_buffers import Contribution, RankBuffers
-from vitalrank.engines.row_shards import RowShards, add_counts
+from vitalrank.engines.row_shards import RowShards, add_counts, check_rows_known, check_same
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, check_rows
 from vitalrank.kernels.cpu.training.permutation import Permutation, epoch_permutation
@@ -67,7 +66,7 @@ class RankedEngine(MFEngine, HostEngine):
             slots = self._step_config.optimizer.slots
             self._tables = new_shard(train, dim, bias, slots, config.seed, self._own, normalize)
             self._buffers = RankBuffers(train, self._batch, dim + bias, self._sampler.needs_scores, group)
-        self._check_sampler()
+        check_rows_known(self._sampler)
         self._compiled = 0  # steps that may still have to compile something
 
     def _check_view(self) -> None:
@@ -82,17 +81,6 @@ class RankedEngine(MFEngine, HostEngine):
             )
         if isinstance(self._sampler, BoundSampler) and self._sampler.follows_batch:  # reads the items of all users
             check_rows(self._train.indptr, self._train.items, self._train.n_users, self._train.n_items)
-
-    def _check_sampler(self) -> None:
-        """A rank calls the sampler for a part of a batch, so a caller's own must know the numbers of its rows."""
-        if isinstance(self._sampler, BoundSampler):
-            return
-        known = signature(self._sampler.sampler).parameters.values()
-        if not any(one.name == "rows" or one.kind is Parameter.VAR_KEYWORD for one in known):
-            raise SettingError(
-                f"{type(self._sampler.sampler).__name__} takes no rows=; with several ranks a sampler is called for a "
-                "part of each batch and needs the numbers of its rows to draw the same."
-            )
 
     @property
     def users(self) -> Array:
@@ -170,7 +158,7 @@ class RankedEngine(MFEngine, HostEngine):
                 break
         if counts is not None and before is not None:
             add_counts(self._group, counts, before)
-        self._users.check_same(self.items, "item vectors")
+        check_same(self._group, self.items, "item vectors")
         return totals
 
     def _train_batch(self, permutation: Permutation, start: int, step_size: float, totals: Totals) -> None:

@@ -55,6 +55,8 @@ class Network(nn.Module, ABC):
         ``all_positions``, whose batches differ in size.
     depends_on_threads
         Whether another number of threads may give other bits, as matrix products and sums over a whole batch do.
+    couples_batch
+        Whether the loss is no sum over the positives of a batch, so that ranks cannot share one.
     uses_global_rng
         Whether its modules draw from torch's global generator, as those of other libraries do.
     rng
@@ -69,6 +71,7 @@ class Network(nn.Module, ABC):
     clip: float | None = 5.0
     graph_capturable: bool = False
     depends_on_threads: bool = True
+    couples_batch: bool = False
     uses_global_rng: bool = False
     rng: torch.Generator | None = None
     sample_weight: Tensor | None = None

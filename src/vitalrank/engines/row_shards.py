@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 
 from vitalrank._util.memory import absent
 from vitalrank.distributed.group import Group
-from vitalrank.errors import TrainingError
+from vitalrank.errors import SettingError, TrainingError
+from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.counting import Counts
 
 Array = NDArray[Any]
@@ -43,16 +45,6 @@ class RowShards:
         """Send the rows of rank 0 to the ranks that own them."""
         self._group.scatter_rows(whole if self._group.is_rank_zero else None, self._bounds, own)
 
-    def check_same(self, table: Array, what: str) -> None:
-        """Stop when a table that all ranks should have alike differs between them."""
-        found = self._group.all_gather_objects(zlib.crc32(np.ascontiguousarray(table).data))
-        for rank, digest in enumerate(found):
-            if digest != found[0]:
-                raise TrainingError(
-                    f"the {what} of rank {rank} are not those of rank 0: their processors or libraries compute "
-                    "differently; use machines of one kind, then resume the run."
-                )
-
 
 def add_counts(group: Group, counts: Counts, before: Mapping[str, Any]) -> None:
     """Add up what the ranks' samplers have counted since ``before``, so that all have the whole."""
@@ -66,3 +58,26 @@ def add_counts(group: Group, counts: Counts, before: Mapping[str, Any]) -> None:
     for name, array in arrays.items():
         piece, total = total[: array.size], total[array.size :]
         counts.set_sum(name, before[name] + (piece.reshape(array.shape) if array.ndim else int(piece[0])))
+
+
+def check_same(group: Group, table: Array, what: str) -> None:
+    """Stop when a table that all ranks should have alike differs between them."""
+    found = group.all_gather_objects(zlib.crc32(np.ascontiguousarray(table).data))
+    for rank, digest in enumerate(found):
+        if digest != found[0]:
+            raise TrainingError(
+                f"the {what} of rank {rank} are not those of rank 0: their processors or libraries compute "
+                "differently; use machines of one kind, then resume the run."
+            )
+
+
+def check_rows_known(sampler: Any) -> None:
+    """Reject a sampler of a caller's own that cannot draw for a part of a batch, by the numbers of its rows."""
+    if isinstance(sampler, BoundSampler):
+        return
+    known = signature(sampler.sampler).parameters.values()
+    if not any(one.name == "rows" or one.kind is Parameter.VAR_KEYWORD for one in known):
+        raise SettingError(
+            f"{type(sampler.sampler).__name__} takes no rows=; with several ranks a sampler is called for a part of "
+            "each batch and needs the numbers of its rows to draw the same."
+        )

@@ -22,7 +22,7 @@ from vitalrank.engines.network_state import live_state, load_network, network_ar
 from vitalrank.engines.torch_batches import EpochBatches
 from vitalrank.engines.torch_optimizer import new_optimizer
 from vitalrank.engines.torch_rows import training_rows
-from vitalrank.engines.torch_totals import DeviceTotals
+from vitalrank.engines.torch_totals import DeviceTotals, TorchTotals
 from vitalrank.engines.training_mode import decay_lookups, step_seed, training_mode, training_modes
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import Histories
@@ -30,7 +30,7 @@ from vitalrank.kernels.optimizers import OPTIMIZERS
 from vitalrank.losses import VANISHED, find_loss
 from vitalrank.samplers.adapter import as_bound
 from vitalrank.samplers.base import BoundSampler
-from vitalrank.samplers.draws import Draw, SampleRequest
+from vitalrank.samplers.draws import Draw, SampleRequest, WholeBatch
 from vitalrank.samplers.settings import CallableSampler
 
 Array = NDArray[Any]
@@ -75,6 +75,9 @@ class TorchEngine(Engine):
         self._batches = EpochBatches(self._rows.numbers, self._batch, self._device)
         self._running = DeviceTotals(self._device)
         self._log_weights = None if train.weights is None else torch.tensor(train.weights, device=self._device)  # (N,)
+        self._threads = config.threads
+        self._read_every = _READ_EVERY[self._device.type]
+        self._part: WholeBatch | None = None  # of the batch that is drawn for, where ranks share it
         self._graph: torch.cuda.CUDAGraph | None = None
         self._steps_to_warm_up = _WARM_UP_STEPS
         self._counter = self._new_counter() if self._device.type == "cuda" else None
@@ -105,7 +108,8 @@ class TorchEngine(Engine):
     @property
     def run_identity(self) -> dict[str, Any]:
         free = self._device.type != "cpu" or not self._network.depends_on_threads
-        return {} if free else {"threads": self._config.threads or torch.get_num_threads()}
+        threads = {} if free else {"threads": self._threads or torch.get_num_threads()}
+        return {**threads, "ranks": 1}
 
     def values(self) -> dict[str, Array]:
         return network_arrays(self._network)
@@ -139,24 +143,32 @@ class TorchEngine(Engine):
         totals = replace(self._rows.left_out)
         device = str(self._device)
         with (
-            training_mode(self._network, self._modes, self._config.threads),
+            training_mode(self._network, self._modes, self._threads),
             enough_memory(device, 0, "use a smaller batch or dim"),
         ):
             for number, count in enumerate(counts, start=1):
                 # Otherwise all random numbers come from the counter.
                 if self._counter is None or not self._network.graph_capturable:
-                    self._network.reseed(step_seed(self._config.seed, self.step))
+                    self._network.reseed(self._seed())
                 totals.positives += self._train_batch(count)
                 self.step += 1
-                if self.step % _READ_EVERY[self._device.type] and number < len(counts):
+                if self.step % self._read_every and number < len(counts):
                     continue
-                self._running.flush_to(totals)
+                self._flush(totals)
                 on_progress(totals)
                 if not math.isfinite(totals.loss):
                     break
         if self._sampler.counts is not None:
             self._sampler.counts.gather()
         return totals
+
+    def _seed(self) -> int:
+        """The seed of the random numbers of this step."""
+        return step_seed(self._config.seed, self.step)
+
+    def _flush(self, totals: TorchTotals) -> None:
+        """Add what the last steps have counted."""
+        totals.add(self._running.take())
 
     def _train_batch(self, count: int) -> int:
         """One step on the next rows, by the graph if there is one for so many; returns the number of positives."""
@@ -175,9 +187,21 @@ class TorchEngine(Engine):
         return self._device.type == "cuda" and capturable and not self._sampler.needs_refresh
 
     def _step_on(self, count: int) -> int:
+        positives = self._gradients(self._batches.rows(count))
+        self._network.after_step(self._optimizer.step(self._batches.step_size(), positives, self._network.clip))
+        self._batches.advance(count)
+        if self._counter is not None:
+            self._counter.step.add_(1)
+        return positives
+
+    def _gradients(self, numbers: Tensor) -> int:
+        """Leave the gradients of a batch in the parameters; returns the number of positives."""
+        return self._backward(numbers)
+
+    def _backward(self, numbers: Tensor) -> int:
         reduced = self._config.precision == "bfloat16"
         with torch.autocast(self._device.type, torch.bfloat16, enabled=reduced, cache_enabled=False):
-            batch = self._rows.batch(self._network, self._batches.rows(count))
+            batch = self._rows.batch(self._network, numbers)
             self._network.sample_weight = None if self._log_weights is None else self._log_weights[batch.rows]
             inputs = self._network.sampler_inputs(batch.encoded) if self._sampler.needs_scores else {}
             draw = corrected(self._draw(batch.users, batch.positives, inputs), self._config, torch)
@@ -186,21 +210,22 @@ class TorchEngine(Engine):
             auxiliary = self._network.auxiliary_loss()
         loss = self._loss_of(scores, self._weights(draw, scores[:, 1:])) * len(batch)
         (loss if auxiliary is None else loss + auxiliary).backward()  # type: ignore[no-untyped-call]
-        self._network.after_step(self._optimizer.step(self._batches.step_size(), len(batch), self._network.clip))
         self._count(draw, scores.detach(), loss.detach())
-        self._batches.advance(count)
-        if self._counter is not None:
-            self._counter.step.add_(1)
         return len(batch)
 
     def _draw(self, users: Tensor, positives: Tensor, inputs: Mapping[str, Any]) -> Draw:
         """Draw negatives; on a GPU without checks of the arguments, for which the host would have to wait."""
-        k = self._config.negatives
+        k, part = self._config.negatives, self._part
+        of_part: dict[str, Any] = {} if part is None else {"rows": part.rows}
         if not isinstance(self._sampler, BoundSampler):
-            return self._sampler(users=users, positives=positives, step=self.step, k=k, **inputs)
+            return self._sampler(users=users, positives=positives, step=self.step, k=k, **of_part, **inputs)
         if self._counter is None or "score" in inputs:
-            return self._sampler(users=users, positives=positives, step=self.step, k=k, check_finite=False, **inputs)
-        counter = self._counter._replace(rows=self._counter.rows[: len(users)])
+            return self._sampler(
+                users=users, positives=positives, step=self.step, k=k, check_finite=False, whole=part, **of_part,
+                **inputs,
+            )  # fmt: skip
+        rows = self._counter.rows
+        counter = self._counter._replace(rows=rows[: len(users)] if part is None else rows[part.rows])
         vectors = inputs.get("queries"), inputs.get("item_table")
         backend = self._sampler.device_backend(str(self._device))
         request = SampleRequest(
@@ -212,6 +237,7 @@ class TorchEngine(Engine):
             k,
             *vectors,
             with_log_q=self._sampler.differentiable_weights or self._config.correct != "none",
+            whole=part,
         )
         return self._sampler.draw(request)
 

@@ -53,6 +53,10 @@ class TrainingRows(ABC):
     def batch(self, network: Network, numbers: Tensor) -> TorchBatch:
         """The positives of these rows, encoded."""
 
+    @abstractmethod
+    def positives_of(self, numbers: Tensor) -> Tensor:
+        """Rows of the log of their positives, in the order of a batch."""  # (P,)
+
 
 class PositiveRows(TrainingRows):
     """A row is a positive.
@@ -78,6 +82,9 @@ class PositiveRows(TrainingRows):
         users, positives = self._histories.users[numbers].long(), self._histories.items[numbers].long()
         context = self._histories.before(numbers, network.length) if network.length else None
         return TorchBatch(numbers, users, positives, network.encode(users, context))
+
+    def positives_of(self, numbers: Tensor) -> Tensor:
+        return numbers
 
 
 class SequenceRows(TrainingRows):
@@ -115,6 +122,11 @@ class SequenceRows(TrainingRows):
         queries = network.encode_positions(users, context)[inside]  # (P, d)
         kept = rows[inside]
         return TorchBatch(kept, self._histories.users[kept].long(), items[kept].long(), queries)
+
+    def positives_of(self, numbers: Tensor) -> Tensor:
+        first, end = self._first[numbers], self._end[numbers]  # (S,)
+        rows = first[:, None] + torch.arange(self.most_positives, device=first.device)
+        return rows[rows < end[:, None]]
 
 
 def windows_of(indptr: Array, usable: Array, length: int) -> tuple[Array, Array]:

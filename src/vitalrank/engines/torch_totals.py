@@ -19,6 +19,12 @@ class TorchTotals(Totals):
     without_history: int | None = None
     are_left_out: bool = False  # they are counted in ``skipped`` then
 
+    def add(self, sums: Mapping[str, float]) -> None:
+        """Add sums by their names."""
+        for name, value in sums.items():
+            kind = float if name.endswith("loss") else int
+            setattr(self, name, (getattr(self, name) or 0) + kind(value))
+
     def means(self) -> Record:
         record = super().means()
         if self.without_history is not None:
@@ -35,7 +41,7 @@ class DeviceTotals:
     >>> running, totals = DeviceTotals(torch.device("cpu")), TorchTotals()
     >>> for loss in (1.0, 2.0):
     ...     running.add({"loss": torch.tensor(loss), "tries": torch.tensor(3)})
-    >>> running.flush_to(totals)
+    >>> totals.add(running.take())
     >>> totals.loss, totals.tries
     (3.0, 6)
     """
@@ -51,9 +57,8 @@ class DeviceTotals:
             self._names, self._values = tuple(parts), self._values.new_zeros(len(parts))
         self._values += torch.stack([parts[name].double() for name in self._names])
 
-    def flush_to(self, totals: TorchTotals) -> None:
-        """Add the sums to ``totals`` and reset them to 0."""
-        for name, value in zip(self._names, self._values.tolist(), strict=True):
-            kind = float if name.endswith("loss") else int
-            setattr(totals, name, (getattr(totals, name) or 0) + kind(value))
+    def take(self) -> dict[str, float]:
+        """The sums, which are reset to 0."""
+        taken = dict(zip(self._names, self._values.tolist(), strict=True))
         self._values.zero_()
+        return taken

@@ -94,7 +94,7 @@ class CMLNetwork(DotNetwork):
         super().__init__()
         self._dim = dim
         self._covariance = covariance
-        self.depends_on_threads = bool(covariance)  # by a matrix product
+        self.depends_on_threads = self.couples_batch = bool(covariance)  # by a matrix product over the batch
         self._points: list[Tensor] = []  # of the last batch, for the covariance
         self.users = embedding(n_users, dim, deviation=1.0 / math.sqrt(dim))
         self.items = embedding(n_items, dim + 1, deviation=1.0 / math.sqrt(dim))

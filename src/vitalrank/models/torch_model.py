@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from vitalrank import serving
 from vitalrank._util.devices import enough_memory, resolve
 from vitalrank.config import TrainConfig
+from vitalrank.distributed.joining import current_group
 from vitalrank.engines.network import Network, device_of, eval_mode
 from vitalrank.engines.network_state import load_network, network_arrays
 from vitalrank.engines.torch_engine import TorchEngine
@@ -62,7 +63,7 @@ class TorchModelBase(TrainableModel):
             self._network = self.new_network(train)
         advice = "use a smaller dim" if device == "cpu" else "use a smaller dim, or device='cpu'"
         with enough_memory(device, _size(self._network, config), advice):
-            self._engine = TorchEngine(self._network.to(device), train, sampler, config)
+            self._engine = _engine(self._network.to(device), train, sampler, config)
         self.train = train
         self._histories = self._engine.histories
         return self._engine
@@ -166,6 +167,15 @@ def _seeded_init(seed: int) -> Iterator[None]:
             yield
         finally:
             torch.set_default_dtype(usual)
+
+
+def _engine(network: Network, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
+    group: Any = current_group()
+    if group.size == 1:
+        return TorchEngine(network, train, sampler, config)
+    from vitalrank.engines.torch_ranks import RankedTorchEngine
+
+    return RankedTorchEngine(network, train, sampler, config, group)
 
 
 def _size(network: Network, config: TrainConfig) -> int:

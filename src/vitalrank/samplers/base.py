@@ -18,7 +18,7 @@ from vitalrank.samplers.available import Available
 from vitalrank.samplers.backends import ArrayBackend, backend_of
 from vitalrank.samplers.checking import checked_ids, checked_vectors
 from vitalrank.samplers.counting import Counts
-from vitalrank.samplers.draws import Draw, SampleRequest, Scorer
+from vitalrank.samplers.draws import Draw, SampleRequest, Scorer, WholeBatch
 from vitalrank.samplers.proposals import pool_of, seen_by
 from vitalrank.samplers.settings import Sampler
 
@@ -97,6 +97,7 @@ class BoundSampler(ABC):
         rows: GivenArray | None = None,
         score: Scorer | None = None,
         check_finite: bool = True,
+        whole: WholeBatch | None = None,
     ) -> Draw:
         """Pick k negatives for each positive.
 
@@ -122,6 +123,8 @@ class BoundSampler(ABC):
             Whether vectors and scores that are NaN or infinite are an error. Of ``item_table`` the rows that the call
             reads are checked. Without the check such candidates may be drawn, though never one that the user has seen,
             and weights may be NaN.
+        whole
+            The batch that this call is a part of, where ranks share one.
         """
         backend = backend_of(queries, item_table, users, positives)
         if backend.device != "cpu" and score is None and self._available is None:
@@ -136,7 +139,9 @@ class BoundSampler(ABC):
             raise SettingError(f"{self.settings!r} scores candidates: give queries and item_table, or score=.")
         scorer = None if score is None else backend.wrap_scorer(score)
         counter = backend.counter(self.seed, step, numbers)
-        request = SampleRequest(backend, who, what, counter, step, k, asked, table, scorer, check_finite=check_finite)
+        request = SampleRequest(
+            backend, who, what, counter, step, k, asked, table, scorer, check_finite=check_finite, whole=whole
+        )
         self.next_step = (step + 1) % 2**32
         given: Draw = backend.to_caller(self.draw(request))
         if self.counts is not None:
