@@ -105,8 +105,8 @@ _SCORE_NOTE = (
     "**Bold**: best of these by its mean; _italic_: best baseline of this study; `*`: second. The lines that compare "
     "VINS take the best and the second by each column's own metric. Mean ± standard deviation over seeds. p: paired "
     "t-test over users on NDCG@10, each user's value the mean over seeds, adjusted by Holm's method for the number of "
-    "contenders. †: a run was cut at the time limit for one run. Seconds in the tables of settings are the processor's: "
-    "of a final run with its evaluations on valid, and of all trials and run-offs."
+    "contenders. †: a run was cut at the time limit for one run. Seconds in the tables of settings are the "
+    "processor's: of a final run with its evaluations on valid, and of all trials and run-offs."
 )
 
 
@@ -162,9 +162,13 @@ def _chosen_settings(logs: Data, names: Sequence[str]) -> list[str]:
                 _plain(row["tries"]), _plain(row.get("processor_seconds")), _whole(row.get("search_processor_seconds")),
             ])  # fmt: skip
         if rows:
-            header = ["", "chosen on valid", "trials", "NDCG@10 on valid", "best epoch", "tries", "s a run", "s of the search"]
-            parts += [f"### {log}: settings", pipe_table(header, rows)]
+            parts += [f"### {log}: settings", pipe_table(list(_SETTINGS_HEADER), rows)]
     return parts
+
+
+_SETTINGS_HEADER = (
+    "", "chosen on valid", "trials", "NDCG@10 on valid", "best epoch", "tries", "s a run", "s of the search",
+)  # fmt: skip
 
 
 def _whole(seconds: float | None) -> str:
