@@ -52,7 +52,7 @@ def start(size, *command, **more):
     ]
 
 
-def finish(processes, seconds=120):
+def finish(processes, seconds=400):
     """Exit code, output and errors of each rank."""
     try:
         return [(*process.communicate(timeout=seconds)[:2], process.returncode) for process in processes]

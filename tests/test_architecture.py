@@ -169,6 +169,7 @@ MANY_SETTINGS = {
     "readers/__init__.py:read",
     "samplers/base.py:__call__",
     "selection/running.py:best",
+    "serving/streaming.py:recommend_all",
     "tuning/running.py:tune",
 }
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vitalrank.cli import completion, options
+from vitalrank.cli.ranks import over_ranks
+from vitalrank.distributed.joining import current_group
 
 if TYPE_CHECKING:
     from vitalrank.models.base import Recommender
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 _RESAMPLES = 1_000_000
 
 
+@over_ranks
 def evaluate(
     run: options.Run,
     at: Annotated[list[int] | None, typer.Option(help="Length of the lists; repeatable.")] = None,
@@ -61,7 +64,7 @@ def evaluate(
     wanted = metrics if metrics in (None, "all") else [name.strip() for name in metrics.split(",")]
     result = vr.evaluate(
         model, model.held_out[on], at=at or (5, 10, 20), by=by, exclude=others, metrics=wanted, bootstrap=bootstrap,
-        device=device, categories=_categories(model, names, category),
+        device=device, categories=_categories(model, names, category), group=current_group(),
     )  # fmt: skip
     if json:
         print_json({**result, "groups": result.groups, "intervals": result.intervals})

@@ -10,6 +10,8 @@ import typer
 from vitalrank._util.display import printable
 from vitalrank.cli import completion, options
 from vitalrank.cli.item_lists import filters_of, id_like, picks_of, print_lists, print_picks, read_histories
+from vitalrank.cli.ranks import over_ranks
+from vitalrank.distributed.joining import current_group
 
 Names = Annotated[Path | None, typer.Option(help="Table of items: .csv .tsv .parquet with ids, names, categories.")]
 Items = Annotated[Path | None, typer.Option(help="File of allowed item ids, one per line.")]
@@ -31,6 +33,7 @@ Unknown = Annotated[
 ]
 
 
+@over_ranks
 def recommend(
     run: options.Run,
     user: Annotated[list[str] | None, typer.Option(help="A user of the log; repeatable.")] = None,
@@ -57,6 +60,8 @@ def recommend(
         raise vr.SettingError("give one of --user, --history or --all.")
     if everybody != (out is not None) or (shard is not None and not everybody):
         raise vr.SettingError("--all needs --out FILE; --out and --shard need --all.")
+    if current_group() and not everybody:
+        raise vr.SettingError("ranks share the users of --all; leave out --ranks and torchrun for a few.")
     if history is not None:
         return fold_in(run, history, n, json, names, items, exclude_items, within, seen)
     model = vr.load(run)
@@ -69,7 +74,9 @@ def recommend(
         check_not_input(out, [run])
         if filters:
             raise vr.SettingError("--all takes no filters; filter the file, or ask for users by --user.")
-        rows = recommend_all(model, out, n, exclude=held_out, shard=shard, device=device, force=force)
+        rows = recommend_all(
+            model, out, n, exclude=held_out, shard=shard, device=device, force=force, group=current_group()
+        )
         print_json({"out": str(out), "rows": rows}) if json else print(f"{rows:,} rows in {printable(out)}.")
         return None
     users = [id_like(model.train.user_ids, one) for one in user or ()]
