@@ -109,7 +109,7 @@ def test_filters_hold_for_unknown_users_too(model, log):
         ({"items": ["none", "of them"]}, "items leave none of the 50 items"),
         ({"items": []}, "items leave none of the 50 items"),
         ({"items": "i1"}, "give a list of item ids"),
-        ({"exclude_items": [7]}, "the item ids of this log are strs"),
+        ({"exclude_items": [7]}, "the item ids of this log are strings"),
         ({"per_user_exclude": [["i1"]]}, "1 lists for 2 asked about"),
         ({"seen": "no"}, "seen is 'no'"),
         ({"within": "genre"}, "give table="),

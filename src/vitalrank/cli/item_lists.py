@@ -72,7 +72,9 @@ def read_histories(path: Path, ids: Any) -> list[list[Any]]:
             continue
         try:
             history = json_format.loads(line)
-            found.append([one if isinstance(one, int) else id_like(ids, str(one)) for one in history])
+            if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in history):
+                raise ValueError("ids are texts or whole numbers")
+            found.append([id_like(ids, str(one)) for one in history])
         except (ValueError, RecursionError) as error:
             raise DataError(f"{printable(path)}, line {number}: not a JSON list of item ids; mend the line.") from error
     if not found:

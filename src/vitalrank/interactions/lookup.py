@@ -62,10 +62,12 @@ class IdIndex:
     def _checked(self, wanted: ArrayLike) -> Ids:
         values = np.array(wanted, dtype=object, ndmin=1)
         ids, side = self._ids, self._side
-        kind: tuple[type, ...] = (str,) if ids.dtype == object else (int, np.integer)
+        is_text = ids.dtype == object
+        kind: tuple[type, ...] = (str,) if is_text else (int, np.integer)
         for value in values:
             if not isinstance(value, kind) or isinstance(value, bool):
-                raise UnknownIdError(f"No {side} {quoted(value)}: the {side} ids of this log are {kind[0].__name__}s.")
+                found = "strings" if is_text else "integers"
+                raise UnknownIdError(f"No {side} {quoted(value)}: the {side} ids of this log are {found}.")
         try:
             return values.astype(ids.dtype)
         except OverflowError:
