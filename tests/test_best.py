@@ -16,12 +16,13 @@ from vitalrank.errors import SettingError, StorageError
 
 pytest.importorskip("optuna")
 
-from vitalrank.comparing import Outcome
+from vitalrank.comparing import Method, Outcome
 from vitalrank.models.ease import FitCost
 from vitalrank.selection import contest
 from vitalrank.selection.candidates import candidates_of
 from vitalrank.selection.clock import Clock, union_length
 from vitalrank.selection.results import against_winner, verdict_of
+from vitalrank.selection.runoff import run_off
 from vitalrank.tuning import Trial, studies
 
 SMALL = {"models": ["mostpopular", "itemknn", "mf"], "samplers": ["uni", "vins"], "minutes": 5}
@@ -188,6 +189,33 @@ def test_what_cannot_be_searched(log, options, words):
 # ---------------------------------------------------------------------------------------------------------- words
 
 
+@pytest.mark.parametrize(
+    ("last", "random", "winner"),
+    [
+        ({"a": 0.3, "b": 0.5}, {}, 1),  # clear on the last rows
+        ({"a": 0.51, "b": 0.5}, {"a": 0.2, "b": 0.4}, 1),  # a tie, decided by random rows
+        ({"a": 0.51, "b": 0.5}, {"a": 0.4, "b": 0.4}, 0),
+    ],
+)
+def test_a_run_off_decides_what_valid_cannot(log, last, random, winner, monkeypatch):
+    monkeypatch.setattr("vitalrank.selection.runoff.final_seconds", lambda *_: 1.0)
+    monkeypatch.setattr("vitalrank.selection.runoff.refit_seconds", lambda *_: 1.0)
+    monkeypatch.setattr("vitalrank.selection.runoff.method_of", lambda label, _: Method(label, vr.MostPopular))
+    values = {"last": last, "random": random}
+    noise = np.random.default_rng(0).normal(size=(2, 200)) * 0.2
+    noise -= noise.mean(axis=1, keepdims=True)
+
+    def measure(fold, methods):
+        rows = zip(methods, noise, strict=True)
+        return [outcome(one.label, values[fold][one.label] + own) for one, own in rows]
+
+    clock = Clock(studies.open_study(None, "clock", "none", 1, {}), 60.0)
+    near = [("a", None), ("b", None)]
+    assert run_off(near, clock, "ndcg@10", lambda _: False, measure) == winner
+    short = Clock(clock.study, 4.0)  # seconds: not enough for both
+    assert run_off(near, short, "ndcg@10", lambda _: False, measure) == 0
+
+
 def outcome(label, values):
     values = np.asarray(values, float)
     return Outcome(label, label, None, 0, {"ndcg@10": float(values.mean())}, {}, [], None, 0.0, {}, per_user=values)
@@ -204,6 +232,7 @@ def test_the_words_of_a_verdict():
     assert "more than luck" in verdict("a", a, far)
     assert "but a is better there by 149.9 %" in verdict("c", a, far)
     assert verdict("a", a) == "a is the best on valid; on test it reaches ndcg@10 0.5002."
+    assert verdict_of("a", "ndcg@10", [a], {}, is_first=False).startswith("a won the run-off, as valid could not")
     assert "too few test users" in verdict("a", outcome("a", [1.0]), outcome("b", [0.0]))
 
 
@@ -231,6 +260,11 @@ def test_a_limit_stops_a_trial_after_an_epoch(log):
     assert first.value is not None
     assert second.settings == first.settings
     assert (second.state, second.epochs) == ("finished", 4)
+
+
+def test_the_shortest_time_gives_a_result(log):
+    found = vr.best(log, models=["mostpopular", "mf"], samplers=["uni"], minutes=1e-6, config=CONFIG)
+    assert found.label == "mostpopular"
 
 
 def test_the_same_again_goes_on_and_more_trials_are_added(log, monkeypatch, tmp_path):

@@ -23,6 +23,7 @@ import pytest
 import browser
 import vitalrank as vr
 import vitalrank.cli
+from commands import call
 from vitalrank.samplers import SAMPLERS
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +43,9 @@ OPTIONAL = {
 SETTING = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OTHER = re.compile(r"^ *(?:```|~~~) *(?:\{?\.?py\b|\{?\.?python3?\b[^\n]|pycon)[^\n]*\n(.*?)\n", re.MULTILINE)
+STEPS = re.compile(r"^```(?:python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+STORIES = ("shop", "compare")  # their commands run, too, shortened
+SHORTER = {"best": ("--minutes", "0.1", "--epochs", "2"), "compare": ("--tune", "1", "--seeds", "1", "--epochs", "2")}
 SHELL = re.compile(r"^```(?:sh|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^(?:\$ )?(vitalrank [^#\n]*)", re.MULTILINE)
 EXAMPLE = re.compile(r"^--8<-- \"(examples|tests/reference)/\w+\.py\"$")
@@ -51,8 +55,16 @@ EXAMPLE = re.compile(r"^--8<-- \"(examples|tests/reference)/\w+\.py\"$")
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
+    is_story = page.stem in STORIES
+    if is_story:
+        shorten(monkeypatch)
     names: dict[str, object] = {"__name__": page.stem}
-    for block in BLOCK.finditer(text):
+    for block in STEPS.finditer(text) if is_story else BLOCK.finditer(text):
+        if block.group(0).startswith("```sh"):
+            for line in COMMAND.findall(block.group(1)):
+                command, *words = shlex.split(line)[1:]
+                assert call(command, *words, *SHORTER.get(command, ())) == 0, line
+            continue
         line = text[: block.start(1)].count("\n")
         code = compile("\n" * line + block.group(1), str(page), "exec")  # so that errors name the page's line
         try:
@@ -61,6 +73,13 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
             if error.name not in OPTIONAL:
                 raise
             pytest.skip(f"{error.name} is not installed")
+
+
+def shorten(monkeypatch):
+    """So few trials, and of so few models, that a search takes seconds."""
+    pytest.importorskip("optuna")
+    monkeypatch.setattr("vitalrank.selection.contest.MOST_TRIALS", 1)
+    monkeypatch.setattr("vitalrank.selection.candidates.TORCH_MODELS", ())
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

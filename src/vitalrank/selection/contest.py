@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 from optuna.trial import FrozenTrial
 
 from vitalrank._util.display import first_line
@@ -31,6 +32,10 @@ Callback = Callable[[str, "Record | Trial"], None]
 
 MOST_TRIALS = 64  # of a candidate
 FINALISTS = 3
+FOLDS = 2  # of the run-off
+_MOST_NEAR = 4  # candidates in the run-off
+_NEAR = 2.0  # standard errors below the best on valid
+_SPREAD = 0.5  # variance of a user's value as a share of its mean, at most 1 for values from 0 to 1
 _FIRST_SHARE = 0.5  # of the time left that the first trials of all candidates may take together
 _RUNGS = ((0.35, 0.5), (0.65, 0.25), (1.0, 0.0))  # until this share of the budget, this share of the candidates goes on
 _FEWEST = 2  # candidates of a rung
@@ -95,6 +100,8 @@ class Contest:
             return 0.1 * self.clock.seconds
         winner = final_seconds(*ranked[0]) + refit_seconds(*ranked[0])
         others = sum(final_seconds(*pair) for pair in ranked[1:FINALISTS])
+        near = near_best(ranked)
+        others += sum(FOLDS * final_seconds(*pair) for pair in near) if len(near) > 1 else 0.0
         return float(max(winner, min(winner + others, _MOST_RESERVED * self.clock.seconds)))
 
     def ranked(self) -> list[tuple[Candidate, FrozenTrial]]:
@@ -105,10 +112,10 @@ class Contest:
     def _next(self, exhausted: set[str]) -> tuple[Candidate, float] | None:
         """The candidate whose turn it is, and the seconds that its next trial may take."""
         left = self.left()
-        if left <= 0:
-            return None
         first, most = _FIRST_SHARE * left, min(_ONE_SHARE * left, self._most_seconds())
         untried = [one for one in self.candidates if not _search(one).claims.history().alive]
+        if left <= 0:  # the time was too short for anything: one result there shall be
+            return (untried[0], self.clock.seconds) if untried and not self.ranked() else None
         if untried and not untried[0].has_steps:
             return untried[0], min(first / len(untried), most)
         hinted = [one for one in self.candidates if one.label not in exhausted and self._has_cheap_hints(one)]
@@ -181,6 +188,14 @@ def best_trial(candidate: Candidate) -> FrozenTrial | None:
     """The trial with the best value on valid; of those with the same, the first."""
     whole = [trial for trial in _search(candidate).whole if trial.value is not None]
     return max(whole, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
+
+
+def near_best(ranked: Sequence[tuple[Candidate, FrozenTrial]]) -> Sequence[tuple[Candidate, FrozenTrial]]:
+    """The best on valid, and those that its users are too few to tell from it."""
+    best = float(ranked[0][1].value or 0.0)
+    users = max(1, int(np.count_nonzero(np.diff(_search(ranked[0][0]).valid.indptr))))
+    least = best - _NEAR * math.sqrt(_SPREAD * best / users)
+    return [pair for pair in ranked[:_MOST_NEAR] if float(pair[1].value or 0.0) >= least]
 
 
 def _search(candidate: Candidate) -> Search:

@@ -73,9 +73,9 @@ def method_of(candidate: Candidate, trial: FrozenTrial) -> Method:
     return Method(candidate.label, partial(plan.model, settings), plan.sampler(settings), training)
 
 
-def final_store(out: Path | None) -> FinalStore | None:
+def final_store(out: Path | None, name: str = "finals") -> FinalStore | None:
     """Where finalists of a search are kept."""
-    return None if out is None else FinalStore(out / "finals", keep_models=False)
+    return None if out is None else FinalStore(out / name, keep_models=False)
 
 
 def run_finals(

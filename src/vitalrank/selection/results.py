@@ -33,8 +33,8 @@ class RankedModel:
 class Best:
     """What :func:`vitalrank.best` found.
 
-    The winner is the best on valid; test is read once for each finalist and decides nothing. ``model`` is the winner,
-    trained again on the whole log.
+    The winner is the best on valid, or of what valid cannot tell apart the best of a run-off on other parts; test is
+    read once for each finalist and decides nothing. ``model`` is the winner, trained again on the whole log.
     """
 
     metric: str
@@ -45,7 +45,7 @@ class Best:
     training: dict[str, Any] = field(repr=False)  # all training settings of the model
     value: float  # on valid
     epoch: int | None
-    ranking: tuple[RankedModel, ...]  # by valid, the best first
+    ranking: tuple[RankedModel, ...]  # the winner, then by valid
     verdict: str
     results: Results = field(repr=False)  # the finalists on test
     seconds: float = 0.0  # of the budget that were spent
@@ -74,11 +74,14 @@ def against_winner(winner: str, outcomes: Sequence[Outcome]) -> dict[str, float]
     return dict(zip(others, holm([paired_p(values[label], values[winner]) for label in others]), strict=True))
 
 
-def verdict_of(winner: str, metric: str, outcomes: Sequence[Outcome], p_values: dict[str, float]) -> str:
+def verdict_of(
+    winner: str, metric: str, outcomes: Sequence[Outcome], p_values: dict[str, float], is_first: bool = True
+) -> str:
     """What the test part says of the winner, in words."""
     tests = {outcome.label: outcome.metrics[metric] for outcome in outcomes}
     own = tests[winner]
-    opening = f"{winner} is the best on valid; on test it reaches {metric} {own:.4f}"
+    how = "is the best on valid" if is_first else "won the run-off, as valid could not tell it from the best"
+    opening = f"{winner} {how}; on test it reaches {metric} {own:.4f}"
     others = sorted((label for label in tests if label != winner), key=lambda label: -tests[label])
     if not others:
         return f"{opening}."

@@ -33,6 +33,7 @@ from vitalrank.selection.finals import (
     run_finals,
 )
 from vitalrank.selection.results import TIE, Best, RankedModel, against_winner, verdict_of
+from vitalrank.selection.runoff import settled
 from vitalrank.tuning import Settings, studies
 from vitalrank.tuning.claims import OUTCOME
 
@@ -62,7 +63,7 @@ def best(
     Every candidate is tried with its default settings first. Then successive halving over time: the best half goes
     on with more trials and epochs, later the best quarter, at last two. Settings and epoch counts are picked on the
     validation part. The test part is read once for each finalist, which is trained on all the rest, for the ranking
-    and its paired tests; it decides nothing. At last the winner is trained anew on the whole log for the epoch count
+    and its paired tests; it decides nothing. At last the winner is trained again on the whole log for the epoch count
     that validation picked.
 
     Parameters
@@ -134,7 +135,7 @@ def best(
             raise TrainingError("no trial came to a result in the time; give more minutes, or fewer models.")
         final_parts = dict(zip(("train", "test"), log.split_last(test), strict=True))
         request = _Request(
-            log, final_parts, config, fixed, place, force, _metadata(log, config, test, valid, candidates)
+            log, final_parts, config, fixed, place, force, test, _metadata(log, config, test, valid, candidates)
         )
         with alone(place):
             return request.finish(candidates, ranked, clock, left_out)
@@ -150,10 +151,13 @@ class _Request:
     fixed: Collection[str]
     out: Path | None
     force: bool
+    test: float
     metadata: dict[str, Any]
 
     def finish(self, candidates: Sequence[Candidate], ranked: Ranked, clock: Clock, left_out: dict[str, str]) -> Best:
         """Finalists on test, the winner on the whole log, and everything written."""
+        first = ranked[0]
+        ranked = settled(ranked, self.final_parts["train"], self.test, self.config, self.fixed, self.out, clock)
         winner, trial = ranked[0]
         store = final_store(self.out)
         chosen = pick_finalists(
@@ -162,7 +166,7 @@ class _Request:
         methods = [method_of(*pair) for pair in chosen]
         outcomes = run_finals(methods, self.final_parts, self.config, self.fixed, store, clock.note)
         p_values = against_winner(winner.label, outcomes)
-        verdict = verdict_of(winner.label, self.config.metric, outcomes, p_values)
+        verdict = verdict_of(winner.label, self.config.metric, outcomes, p_values, ranked[0] is first)
         entries = _entries(candidates, ranked, outcomes, p_values, self.config.metric)
         lines = [{name: getattr(one, name) for name in ("label", "value", "trials", "seconds")} for one in entries]
         facts = {**self.metadata, SEARCH: {"verdict": verdict, "ranking": lines}}
@@ -219,7 +223,7 @@ def _entries(
     p_values: Mapping[str, float],
     metric: str,
 ) -> list[RankedModel]:
-    """A line for each candidate, by valid; those without a result last."""
+    """A line for each candidate, in that order; those without a result last."""
     bests = {one.label: trial for one, trial in ranked}
     tests = {outcome.label: outcome.metrics[metric] for outcome in outcomes}
     last = [one for one in candidates if one.label not in bests]
