@@ -36,6 +36,9 @@ reveal_type(vr.evaluate(model, log))  # Evaluation
 reveal_type(vr.DNS().bind(log, seed=0))  # BoundSampler
 reveal_type(vr.samplers.CML())  # CML
 reveal_type(vr.models.MF())  # MF
+reveal_type(model.recommend([7, 8], n=5)[0])  # ndarray
+reveal_type(vr.losses.bpr(np.zeros(2), np.zeros((2, 1))))  # ndarray
+model.fit(log, vr.VINS)  # error
 vr.Nope  # error
 vr.MF(dimm=3)  # error
 model.fit(log, epoch=3)  # error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import UnionType
 from typing import Any, overload
 
 from vitalrank._util.files import write_text
@@ -142,6 +143,6 @@ def checked_records(found: object) -> list[Record]:
     return found
 
 
-def _is(value: object, kind: Any) -> bool:
+def _is(value: object, kind: type | UnionType) -> bool:
     """Whether a value of JSON is of a kind; True and False are no numbers."""
     return isinstance(value, kind) and not isinstance(value, bool)

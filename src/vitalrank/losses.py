@@ -10,11 +10,12 @@ import numpy as np  # noqa: F401, for the examples
 
 from vitalrank._util.checks import check_choice
 from vitalrank._util.loss_terms import log_of, log_one_more, log_sum, mean_of_pairs, mean_of_rows, softplus, to_column
+from vitalrank._util.typing import S
 
 VANISHED = 0.01  # a positive for whose negatives all the loss has a smaller slope, weights aside, no longer teaches
 
 
-def bpr(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = None) -> Any:
+def bpr(pos: S, neg: S, weights: S | None = None, *, sample_weight: S | None = None) -> S:
     """Logistic loss of pairs: mean over positives of ``sum_j w_j * -ln sigma(s_i - s_j)``.
 
     Parameters
@@ -38,10 +39,11 @@ def bpr(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = None) -
     >>> float(bpr(np.zeros(2), np.zeros((2, 1)), np.ones((2, 1)))).__round__(4)
     0.6931
     """
-    return mean_of_pairs(softplus(neg - to_column(pos, neg, weights)), weights, sample_weight)
+    loss: S = mean_of_pairs(softplus(neg - to_column(pos, neg, weights)), weights, sample_weight)
+    return loss
 
 
-def hinge(pos: Any, neg: Any, weights: Any = None, margin: float = 1.0, *, sample_weight: Any = None) -> Any:
+def hinge(pos: S, neg: S, weights: S | None = None, margin: float = 1.0, *, sample_weight: S | None = None) -> S:
     """Hinge loss of pairs: mean over positives of ``sum_j w_j * max(0, margin - (s_i - s_j))``.
 
     Parameters are those of :func:`bpr`, and ``margin``, the lead a positive must have.
@@ -55,10 +57,11 @@ def hinge(pos: Any, neg: Any, weights: Any = None, margin: float = 1.0, *, sampl
     >>> float(hinge(np.array([2.0]), np.array([[0.5, 1.5]])))
     0.5
     """
-    return mean_of_pairs((neg - to_column(pos, neg, weights) + margin).clip(0.0), weights, sample_weight)
+    loss: S = mean_of_pairs((neg - to_column(pos, neg, weights) + margin).clip(0.0), weights, sample_weight)
+    return loss
 
 
-def cross_entropy(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = None) -> Any:
+def cross_entropy(pos: S, neg: S, weights: S | None = None, *, sample_weight: S | None = None) -> S:
     """Cross entropy of points: mean over positives of ``-ln sigma(s_i) - sum_j w_j * ln sigma(-s_j)``.
 
     Parameters are those of :func:`bpr`.
@@ -73,11 +76,10 @@ def cross_entropy(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any
     >>> float(cross_entropy(np.zeros(1), np.zeros((1, 1)))).__round__(4)
     1.3863
     """
-    own = softplus(-to_column(pos, neg, weights))
-    return mean_of_pairs(own, None, sample_weight) + mean_of_pairs(softplus(neg), weights, sample_weight)
+    return gbce(pos, neg, weights, sample_weight=sample_weight)
 
 
-def softmax(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = None) -> Any:
+def softmax(pos: S, neg: S, weights: S | None = None, *, sample_weight: S | None = None) -> S:
     """Softmax over the positive and its negatives: mean of ``-ln(e^s_i / (e^s_i + sum_j w_j e^s_j))``.
 
     With negatives from ``Uniform`` this is the sampled softmax. With ``Popularity(beta=1)`` it is the in-batch softmax
@@ -100,12 +102,13 @@ def softmax(pos: Any, neg: Any, weights: Any = None, *, sample_weight: Any = Non
     1.3863
     """
     logits = neg - to_column(pos, neg, weights)  # (B, k)
-    if weights is not None:
-        logits = logits + log_of(weights)
-    return mean_of_rows(log_one_more(logits), sample_weight)
+    loss: S = mean_of_rows(log_one_more(logits, weights), sample_weight)
+    return loss
 
 
-def gbce(pos: Any, neg: Any, weights: Any = None, positive_weight: float = 1.0, *, sample_weight: Any = None) -> Any:
+def gbce(
+    pos: S, neg: S, weights: S | None = None, positive_weight: float = 1.0, *, sample_weight: S | None = None
+) -> S:
     """Generalised binary cross entropy: mean over positives of ``-b ln sigma(s_i) - sum_j w_j * ln sigma(-s_j)``.
 
     With k negatives of the n items the weight of the positive's term is ``b = 1 - t (1 - k / (n - 1))``
@@ -125,7 +128,8 @@ def gbce(pos: Any, neg: Any, weights: Any = None, positive_weight: float = 1.0, 
     1.0397
     """
     own = positive_weight * softplus(-to_column(pos, neg, weights))
-    return mean_of_pairs(own, None, sample_weight) + mean_of_pairs(softplus(neg), weights, sample_weight)
+    loss: S = mean_of_pairs(own, None, sample_weight) + mean_of_pairs(softplus(neg), weights, sample_weight)
+    return loss
 
 
 def gbce_weight(calibration: float, k: int, n_items: int) -> float:
@@ -139,7 +143,7 @@ def gbce_weight(calibration: float, k: int, n_items: int) -> float:
     return 1.0 - calibration * (1.0 - min(k / max(n_items - 1, 1), 1.0))
 
 
-def bsl(pos: Any, neg: Any, weights: Any = None, bilateral: float = 1.0, *, sample_weight: Any = None) -> Any:
+def bsl(pos: S, neg: S, weights: S | None = None, bilateral: float = 1.0, *, sample_weight: S | None = None) -> S:
     """Bilateral softmax loss: mean over positives of ``-s_i + b ln sum_j w_j e^s_j``.
 
     Unlike :func:`softmax` the positive is not in the sum, and the side of the negatives weighs b: over scores divided
@@ -161,10 +165,11 @@ def bsl(pos: Any, neg: Any, weights: Any = None, bilateral: float = 1.0, *, samp
     """
     positives = to_column(pos, neg, weights)
     logits = neg if weights is None else neg + log_of(weights)  # (B, k)
-    return mean_of_rows(log_sum(logits, bilateral, positives[:, 0]), sample_weight)
+    loss: S = mean_of_rows(log_sum(logits, bilateral, positives[:, 0]), sample_weight)
+    return loss
 
 
-def psl(pos: Any, neg: Any, weights: Any = None, temperature: float = 1.0, *, sample_weight: Any = None) -> Any:
+def psl(pos: S, neg: S, weights: S | None = None, temperature: float = 1.0, *, sample_weight: S | None = None) -> S:
     """Pairwise softmax loss: mean over positives of ``ln(1 + sum_j w_j (1 + tanh(d_j / 2))^(1 / t))``.
 
     ``d_j = s_j - s_i``, t is the temperature. :func:`softmax` of scores divided by t has ``e^(d_j / t)`` there; this
@@ -186,9 +191,8 @@ def psl(pos: Any, neg: Any, weights: Any = None, temperature: float = 1.0, *, sa
     """
     gaps = neg - to_column(pos, neg, weights)  # (B, k)
     logits = (math.log(2.0) - softplus(-gaps)) / temperature  # 1 + tanh(d / 2) = 2 sigma(d)
-    if weights is not None:
-        logits = logits + log_of(weights)
-    return mean_of_rows(log_one_more(logits), sample_weight)
+    loss: S = mean_of_rows(log_one_more(logits, weights), sample_weight)
+    return loss
 
 
 class Loss(NamedTuple):

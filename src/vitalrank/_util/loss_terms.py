@@ -52,8 +52,10 @@ def log_of(weights: Any) -> Any:
         return np.log(weights)
 
 
-def log_one_more(logits: Any) -> Any:
-    """``ln(1 + sum_j e^x_j)`` of each row, without overflow."""  # (B,)
+def log_one_more(logits: Any, weights: Any) -> Any:
+    """``ln(1 + sum_j w_j e^x_j)`` of each row, without overflow; None stands for weights of 1."""  # (B,)
+    if weights is not None:
+        logits = logits + log_of(weights)
     if is_tensor(logits):
         from torch import finfo
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    import torch
 
 
 class DeviceArray(Protocol):
@@ -61,4 +64,5 @@ class DeviceArray(Protocol):
     def reshape(self) -> Callable[..., Any]: ...
 
 
+S = TypeVar("S", NDArray[Any], "torch.Tensor")  # scores: out as they came in
 GivenArray = DeviceArray | ArrayLike  # of a caller: an array, a tensor or a list

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from vitalrank._util.display import printable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from vitalrank.models.base import Recommender
+    from vitalrank.serving import ItemTable
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")  # what 64 bits hold, not all that Python calls a digit
 
@@ -60,7 +63,7 @@ def _lines(path: Path) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def read_histories(path: Path, ids: Any) -> list[list[Any]]:
+def read_histories(path: Path, ids: NDArray[Any]) -> list[list[Any]]:
     import json as json_format
 
     from vitalrank.errors import DataError
@@ -82,7 +85,7 @@ def read_histories(path: Path, ids: Any) -> list[list[Any]]:
     return found
 
 
-def picks_of(ids: Any, scores: Any, table: Any) -> list[dict[str, Any]]:
+def picks_of(ids: NDArray[Any], scores: NDArray[Any], table: ItemTable | None) -> list[dict[str, Any]]:
     """Items with their scores; the places that a list longer than the items left has at its end are dropped."""
     pairs = zip(ids.tolist(), scores.tolist(), strict=True)
     picks = [{"item": item, "score": score} for item, score in pairs if score > -math.inf]
@@ -110,7 +113,7 @@ def print_picks(picks: list[dict[str, Any]]) -> None:
         print(f"  {place:>3}  {printable(pick['item'])}  {pick['score']:.4f}{name}")
 
 
-def id_like(ids: Any, text: str) -> Any:
+def id_like(ids: NDArray[Any], text: str) -> int | str:
     """What was typed, in the type of the log's ids."""
     import numpy as np
 

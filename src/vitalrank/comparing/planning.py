@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitalrank import __version__
 from vitalrank._util.checks import MOST_SEED, to_builtin_scalar, to_int
@@ -18,6 +18,9 @@ from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.models import is_trained, model_class
 from vitalrank.samplers import Sampler, find_sampler
+
+if TYPE_CHECKING:
+    from vitalrank.models.base import Recommender
 
 BASELINES = ("mostpopular", "itemknn", "ease")
 NEIGHBOURS = 100  # of EASE where its dense form is too much
@@ -34,7 +37,7 @@ class Method:
     """One line of a comparison: how to make the model, its sampler, and the training settings that it alone has."""
 
     label: str
-    make: Callable[[], Any]
+    make: Callable[[], Recommender]
     sampler: Sampler | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
 

@@ -67,7 +67,7 @@ class CpuEngine(MFEngine, HostEngine):
     def _live_state(self) -> dict[str, Array]:
         return {"users": self._tables.users[:, 1:], "items": self._tables.item_state}
 
-    def _assign(self, into: Array, array: Any) -> None:
+    def _assign(self, into: Array, array: NDArray[Any]) -> None:
         into[...] = array
 
     def run_epoch(self, epoch: int, rate: Callable[[float], float], on_progress: Callable[[Totals], None]) -> Totals:

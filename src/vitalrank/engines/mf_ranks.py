@@ -101,7 +101,7 @@ class RankedEngine(MFEngine, HostEngine):
     def _live_state(self) -> dict[str, Array]:
         return {"users": self._tables.users[:, 1:], "items": self._tables.item_state}
 
-    def _assign(self, into: Array, array: Any) -> None:
+    def _assign(self, into: Array, array: NDArray[Any]) -> None:
         raise NotImplementedError  # _restore is this class's own
 
     # ------------------------------------------------------------------------------------- whole and own values

@@ -47,7 +47,7 @@ def _kinds(values: object) -> str:
         return type(values).__name__
 
 
-def encode(values: Any, name: str) -> tuple[Ids, Codes]:
+def encode(values: object, name: str) -> tuple[Ids, Codes]:
     """Sorted distinct ids and the position of each value among them.
 
     Examples

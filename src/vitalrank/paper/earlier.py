@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any
 
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.methods import METHODS, MODEL_LABELS
@@ -74,7 +73,7 @@ def earlier_note(data: Data) -> str:
     return f"{said}, in the version of its day." if commands else ""
 
 
-def _commands(found: Any) -> Iterator[str]:
+def _commands(found: object) -> Iterator[str]:
     if isinstance(found, dict):
         if "earlier" in found:
             yield found["earlier"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -11,6 +11,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from vitalrank.paper.earlier import label_of, mark_of
 from vitalrank.paper.experiment import Data
 from vitalrank.paper.methods import METHODS, MODEL_LABELS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 _WIDE, _HIGH = 4.2, 2.6  # inches of a panel
 _COLUMNS = 2  # of panels
@@ -31,7 +35,7 @@ def _bar_colour(name: str) -> str:
     return _OURS if name == "vins" else _BEYOND if METHODS[name].beyond else _BASELINE
 
 
-def _log_axis(axis: Any) -> None:
+def _log_axis(axis: Axis) -> None:
     """Logarithmic, labelled at 1, 2 and 5 of each decade."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -75,7 +79,7 @@ def _drawn(data: Data, panel: Callable[[Any, Any], None]) -> Figure:
 def imbalance_by_beta(data: Data) -> Figure:
     """Figure 2: solid the largest, dashed the smallest value."""
 
-    def panel(axis: Any, log: Data) -> None:
+    def panel(axis: Axes, log: Data) -> None:
         axis.plot(log["beta"], log["max"], "-", color=_OURS, label="largest", linewidth=1.5)
         axis.plot(log["beta"], log["min"], "--", color=_KNOWN["lfm-w"], label="smallest", linewidth=1.5)
         axis.set_yscale("log")
@@ -89,7 +93,7 @@ def imbalance_by_beta(data: Data) -> Figure:
 def bias_by_rank(data: Data) -> Figure:
     """Figure 4: the bias ratio by rank."""
 
-    def panel(axis: Any, log: Data) -> None:
+    def panel(axis: Axes, log: Data) -> None:
         axis.plot(log["rank"], log["psi"], color=_OURS, label="psi(r), formula", linewidth=1.5)
         axis.plot(log["rank"], log["psi_simulated"], ".", color="black", label="by trial", markersize=4)
         axis.plot(log["rank"], log["psi_kappa_64"], ":", color=_KNOWN["lfm-w"], label="by trial, at most 64 draws")
@@ -127,7 +131,7 @@ def smallest_imbalance(data: Data) -> Figure:
 
 
 def _imbalance(data: Data, side: str, label: str) -> Figure:
-    def panel(axis: Any, log: Data) -> None:
+    def panel(axis: Axes, log: Data) -> None:
         for name, found in log.items():
             wide, style = (2.0, "-") if name in ("vins", "uni") else (1.0, "--" if METHODS[name].beyond else "-")
             axis.plot(found["epoch"], found[side], style, color=_colour(name), label=label_of(found), linewidth=wide)
@@ -142,7 +146,7 @@ def _imbalance(data: Data, side: str, label: str) -> Figure:
 def scores(data: Data) -> Figure:
     """Table 2 as bars, best on top."""
 
-    def panel(axis: Any, log: Data) -> None:
+    def panel(axis: Axes, log: Data) -> None:
         order = log["order"][::-1]
         metrics = [log["rows"][name]["metrics"]["ndcg@10"] for name in order]
         axis.barh(
@@ -158,7 +162,7 @@ def scores(data: Data) -> Figure:
 def tries_by_epoch(data: Data) -> Figure:
     """Table 3 as lines."""
 
-    def panel(axis: Any, log: Data) -> None:
+    def panel(axis: Axes, log: Data) -> None:
         for name, found in log.items():
             means = [cell["mean"] for cell in found.values()]
             axis.plot([int(epoch) for epoch in found], means, "o-", color=_colour(name), label=METHODS[name].label)
@@ -171,7 +175,7 @@ def tries_by_epoch(data: Data) -> Figure:
 def seconds_per_epoch(data: Data) -> Figure:
     """Table 4 as bars."""
 
-    def panel(axis: Any, log: Data) -> None:
+    def panel(axis: Axes, log: Data) -> None:
         shown = {name: row for name, row in log.items() if row["relative"] is not None}
         labels = [label_of(row) for row in shown.values()][::-1]
         times = [row["relative"] for row in shown.values()][::-1]
@@ -186,7 +190,7 @@ def seconds_per_epoch(data: Data) -> Figure:
 def by_buffer(data: Data) -> Figure:
     """Table 5 as lines."""
 
-    def panel(axis: Any, log: Data) -> None:
+    def panel(axis: Axes, log: Data) -> None:
         for name, found in log.items():
             means = [cell["ndcg@10"]["mean"] for cell in found.values()]
             spread = [cell["ndcg@10"]["sd"] or 0.0 for cell in found.values()]
@@ -215,7 +219,7 @@ def ndcg_by_model(data: Data) -> Figure:
 
 
 def _by_model(data: Data, quantity: str, label: str, log_scale: bool = False) -> Figure:
-    def panel(axis: Any, log: Data) -> None:
+    def panel(axis: Axes, log: Data) -> None:
         models = [model for model, samplers in log.items() if samplers]
         names = list(dict.fromkeys(name for model in models for name in log[model]))
         wide = 0.8 / max(len(names), 1)

@@ -73,7 +73,9 @@ class SpillingCollector(Collector):
         self.runs: list[Run] = []
         self._folder, self._limit, self._held = folder, limit, 0
 
-    def _append(self, users: Any, items: Any, times: Any, weights: Any) -> None:
+    def _append(
+        self, users: pa.Array, items: pa.Array, times: NDArray[Any] | None, weights: NDArray[Any] | None
+    ) -> None:
         super()._append(users, items, times, weights)
         self._held += _ROW * len(users) + _dictionary_bytes(users) + _dictionary_bytes(items)
         if self._held >= self._limit:

@@ -156,7 +156,7 @@ class BoundViolationSearch(BoundSampler):
 
     has_margin = True
 
-    def __init__(self, settings: Any, *args: Any) -> None:
+    def __init__(self, settings: VINS | LFMW, *args: Any) -> None:
         super().__init__(settings, *args)
         weights = degree_weights(self.train, settings.beta)
         self.proposal = reject_proposal(weights, self.pool, settings.shots)

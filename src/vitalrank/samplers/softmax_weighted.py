@@ -174,7 +174,7 @@ class BoundSoftmaxWeighted(BoundItemProposal):
     keeps_candidates = True
     weighs_by_score = True
 
-    def __init__(self, settings: Any, *args: Any) -> None:
+    def __init__(self, settings: SA | PRIS, *args: Any) -> None:
         super().__init__(settings, *args)
         self.differentiable_weights = not settings.detach
         self.ceiling: Ceiling = settings.ceiling

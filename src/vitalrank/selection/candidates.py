@@ -14,6 +14,7 @@ from vitalrank.datasets import synthetic
 from vitalrank.errors import VitalrankError
 from vitalrank.evaluation import value_of
 from vitalrank.interactions import Interactions
+from vitalrank.models.trainable import TrainableModel
 from vitalrank.selection.fitting import Decisions, fitting
 from vitalrank.training import Trainer
 from vitalrank.tuning.methods import Params
@@ -60,6 +61,7 @@ class Candidate:
                 model.fit(train)
                 value_of(model, valid, config.metric, config.threads)
             else:
+                assert isinstance(model, TrainableModel)
                 short = replace(config, epochs=1, schedule="constant")
                 Trainer(short, progress=False).fit(model, train, self.method.sampler, valid)
 

@@ -239,7 +239,7 @@ def _hints(candidate: Candidate, others: Sequence[Candidate]) -> list[Params]:
     return [*candidate.variants(), *beside, *shared_hints(candidate, others)]
 
 
-def _report(label: str, callback: Callback | None, clock: Clock, number: int, news: Any) -> None:
+def _report(label: str, callback: Callback | None, clock: Clock, number: int, news: dict[str, Any] | Trial) -> None:
     clock.note()
     if callback is not None:
         callback(label, news)

@@ -61,7 +61,9 @@ def _ease_decision(method: Method, model: EASE, train: Interactions, seconds: fl
     if not why:
         return "as it is", ""
     is_small = model.neighbours is not None or train.n_items <= planning.NEIGHBOURS
-    if is_small or _too_much(planning.sparse_form(method).make(), train, seconds):
+    sparse = planning.sparse_form(method).make()
+    assert isinstance(sparse, EASE)
+    if is_small or _too_much(sparse, train, seconds):
         return "none", why
     return "sparse", f"{why}; the sparse form with {planning.NEIGHBOURS} neighbours takes its place"
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitalrank.comparing import Outcome, Results
 from vitalrank.comparing.results import holm, paired_p
 from vitalrank.tuning import Settings
+
+if TYPE_CHECKING:
+    from vitalrank.models.base import Recommender
+    from vitalrank.samplers import Sampler
 
 TIE = 0.05  # p-value from which on a difference may be luck
 
@@ -39,9 +43,9 @@ class Best:
 
     metric: str
     label: str
-    model: Any = field(repr=False)
+    model: Recommender = field(repr=False)
     settings: Settings = field(repr=False)
-    sampler: Any = field(repr=False)  # None for a model without steps
+    sampler: Sampler | None = field(repr=False)  # None for a model without steps
     training: dict[str, Any] = field(repr=False)  # all training settings of the model
     value: float  # on valid
     epoch: int | None

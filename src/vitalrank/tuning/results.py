@@ -7,9 +7,13 @@ import io
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitalrank.config import TrainConfig
+
+if TYPE_CHECKING:
+    from vitalrank.models.base import Recommender
+    from vitalrank.samplers import Sampler
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ class Tuned:
     epoch: int | None
     trials: tuple[Trial, ...]
     config: TrainConfig
-    make_model: Callable[[], Any] = field(repr=False)
-    make_sampler: Callable[[], Any] = field(repr=False)  # gives None for a model without one
+    make_model: Callable[[], Recommender] = field(repr=False)
+    make_sampler: Callable[[], Sampler | None] = field(repr=False)  # gives None for a model without one
     finalists: tuple[Finalist, ...] = ()  # of the run-off, the best first
 
     def to_csv(self) -> str:

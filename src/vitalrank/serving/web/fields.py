@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vitalrank._util.display import listed, quoted
 from vitalrank.serving.web.limits import Limits, RequestError
@@ -90,7 +91,7 @@ class Fields:
             raise RequestError(400, f"{name} is {quoted(value)}; give a text of at most 200 characters.")
         return value or ""
 
-    def one_id(self, name: str, ids: Any) -> Id:
+    def one_id(self, name: str, ids: NDArray[Any]) -> Id:
         """An id, which must be there; digits of a query string are a number where the ids are numbers."""
         value = self._id(self.take(name), name)
         if self._typed and isinstance(value, str) and np.issubdtype(ids.dtype, np.integer) and _WHOLE.fullmatch(value):
@@ -149,7 +150,7 @@ def _is_category(value: object) -> bool:
     )
 
 
-def plain_id(log_ids: Any, index: int) -> Id:
+def plain_id(log_ids: NDArray[Any], index: int) -> Id:
     """An original id as JSON holds it."""
     value = log_ids[index]
     return value.item() if hasattr(value, "item") else value  # type: ignore[no-any-return]
