@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def storage_of(storage: str | os.PathLike[str] | None) -> optuna.storages.BaseSt
     """Optuna's storage for a file, an address, or None for memory."""
     if storage is None:
         return optuna.storages.InMemoryStorage()
-    text = os.fspath(storage)
+    text = _with_driver(os.fspath(storage))
     if "://" in text:
         return _created(text, lambda: optuna.storages.get_storage(text))
     path = Path(text).absolute()
@@ -108,6 +109,17 @@ def storage_of(storage: str | os.PathLike[str] | None) -> optuna.storages.BaseSt
     if path.suffix == ".journal":  # for network disks, where SQLite's locks do not hold
         return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
     return _created(text, lambda: _sqlite(path))
+
+
+def _with_driver(address: str) -> str:
+    """The address of a PostgreSQL server with the driver that is installed, where it names none."""
+    scheme, separator, rest = address.partition("://")
+    if scheme not in ("postgresql", "postgres"):
+        return address
+    driver = next((name for name in ("psycopg", "psycopg2", "pg8000") if find_spec(name)), None)
+    if driver is None:
+        raise SettingError(f"{scheme}:// needs a driver of PostgreSQL: pip install 'vitalrank[postgres]'.")
+    return f"postgresql+{driver}{separator}{rest}"
 
 
 def _sqlite(path: Path) -> optuna.storages.BaseStorage:
