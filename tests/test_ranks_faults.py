@@ -99,7 +99,7 @@ def test_a_killed_rank_is_started_again_and_the_bits_are_the_same(log, tmp_path)
     finally:
         running.kill()
     assert running.returncode == 0, error
-    assert "rank 1 was killed (SIGKILL); starting all ranks again (1 of 10)" in error
+    assert "rank 1 was killed (SIGKILL); starting all again (1 of 10)" in error
     assert said.count("saved in") == 1
     assert call(*fit, "--out", tmp_path / "alone") == 0
     assert _tensors(tmp_path / "run") == _tensors(tmp_path / "alone")

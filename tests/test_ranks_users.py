@@ -37,14 +37,17 @@ def run(tmp_path_factory):
     return folder / "run"
 
 
-def test_figures_and_lists_are_those_of_one_process(run, tmp_path, capsys):
+def test_figures_and_lists_are_those_of_one_process_and_doctor_tells_of_the_group(run, tmp_path, capsys):
     recommend = ("recommend", run, "--all", "--n", "4", "--out")
-    words = [("evaluate", run, *MEASURES), (*recommend, tmp_path / "shared.parquet")]
+    words = [("evaluate", run, *MEASURES), (*recommend, tmp_path / "shared.parquet"), ("doctor", "--json")]
     script = ";".join(" ".join(map(str, one)) for one in words)
     (said, error, code), *others = finish(start(3, "-c", SCRIPT, script))
     assert (code, error) == (0, "")
     assert others == [("", "", 0), ("", "", 0)]
     assert json.loads(said.splitlines()[0]) == told(capsys, "evaluate", run, *MEASURES[:-1])
+    group = json.loads(said.splitlines()[-1])["ranks"]["detail"]
+    assert group.startswith("3 ranks on ")
+    assert "interface lo; " in group
     assert call(*recommend, tmp_path / "alone.parquet") == 0
     shared, alone = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("shared", "alone"))
     assert shared.equals(alone)

@@ -11,11 +11,14 @@ from importlib import metadata
 import typer
 
 from vitalrank.cli import options
+from vitalrank.cli.ranks import over_ranks
+from vitalrank.distributed.joining import is_started
 
 _ALIKE = 0.99  # share of equal draws: scores that tie to rounding may differ
 OPTIONAL = {"torch": "torch", "optuna": "tune", "matplotlib": "report", "scikit-learn": "report"}
 
 
+@over_ranks
 def doctor(json: options.Json = False) -> None:
     """Check this installation: versions, threads, every sampler and model on a toy log, disk."""
     from vitalrank.cli.choices import print_json
@@ -55,6 +58,10 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "packages", _packages
     yield "threads", _threads
     yield "optional", _optional
+    yield "ranks", _ranks
+    if is_started():  # the rest is for each machine alone
+        yield "mf training", _training
+        return
     yield "disk", _disk
     for name in SAMPLERS:
         yield f"sampler {name}", lambda name=name: _sampler(name)  # type: ignore[misc]
@@ -82,6 +89,12 @@ def _optional() -> str:
         except metadata.PackageNotFoundError:
             found.append(f"no {package} (pip install 'vitalrank[{extra}]')")
     return ", ".join(found)
+
+
+def _ranks() -> str:
+    from vitalrank.distributed.describing import describe_ranks
+
+    return describe_ranks()
 
 
 def _disk() -> str:

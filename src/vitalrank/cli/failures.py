@@ -15,6 +15,7 @@ import typer
 
 from vitalrank._util.display import first_line, printable
 from vitalrank.cli.ranks import QuietExit, is_reporter
+from vitalrank.distributed.joining import is_started
 from vitalrank.distributed.launcher import TRY_AGAIN
 from vitalrank.errors import GroupError, VitalrankError
 
@@ -45,7 +46,10 @@ def run(app: typer.Typer) -> int:
             sys.stdout.flush()  # here, where a full disk can still be reported
             return code
         except (StoppedError, KeyboardInterrupt) as stop:
-            return complain(str(stop) or "interrupted.", _TERMINATED if terminated else 1)
+            code = _TERMINATED if terminated else 1
+            if is_started() and not str(stop):  # torch's launcher ends the ranks after an error of one
+                return code
+            return complain(str(stop) or "interrupted.", code)
         except QuietExit:
             return 2
         except BrokenPipeError:  # the reader of our output left, as `head` does

@@ -23,7 +23,7 @@ from vitalrank.errors import GroupError, SettingError
 Ranks = Annotated[
     int | None, typer.Option(help="Processes that share the work, on this machine.", min=1, show_default="one")
 ]
-GROUPED = ("fit", "evaluate", "recommend")  # commands that ranks can run
+GROUPED = ("fit", "evaluate", "recommend", "doctor")  # commands that ranks can run
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"  # where torchrun looks for what a rank died of
 
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -44,10 +44,12 @@ def start_ranks(words: Sequence[str], ranks: int, resuming: Sequence[str] = ()) 
         try:
             _launch(launching, [*words, *again], ranks)
         except launching.errors.ChildFailedError as failed:
-            codes = {rank: failure.exitcode for rank, failure in failed.failures.items()}
-            if not is_worth_a_restart(codes):
-                return _code_of(codes)
-            logger.warning("%s; starting all ranks again (%d of %d).", _causes(codes), attempt + 1, MOST_RESTARTS)
+            # The first of them made the launcher end the others.
+            rank, failure = next(iter(failed.failures.items()))
+            code = int(failure.exitcode)
+            if not is_worth_a_restart(code):
+                return code
+            logger.warning("rank %d %s; starting all again (%d of %d).", rank, _end(code), attempt + 1, MOST_RESTARTS)
         except launching.signals.SignalException as stopped:
             return _TERMINATED if stopped.sigval == signal.SIGTERM else _FAILED
         else:
@@ -55,26 +57,19 @@ def start_ranks(words: Sequence[str], ranks: int, resuming: Sequence[str] = ()) 
     raise GroupError(f"ranks were killed {1 + MOST_RESTARTS} times; see why (memory?), then resume the run.")
 
 
-def is_worth_a_restart(codes: Mapping[int, int]) -> bool:
-    """Whether ranks ended as they would not by an error of their own: killed by a signal, or after one that was.
+def is_worth_a_restart(code: int) -> bool:
+    """Whether a rank did not end by an error of its own: it was killed by a signal, or lost another rank.
 
     Examples
     --------
-    >>> is_worth_a_restart({1: -9}), is_worth_a_restart({0: 75}), is_worth_a_restart({0: 2, 1: 75})
+    >>> is_worth_a_restart(-9), is_worth_a_restart(75), is_worth_a_restart(2)
     (True, True, False)
     """
-    return all(code < 0 or code == TRY_AGAIN for code in codes.values())
+    return code < 0 or code == TRY_AGAIN
 
 
-def _code_of(codes: Mapping[int, int]) -> int:
-    return next((code for code in codes.values() if 0 < code != TRY_AGAIN), _FAILED)
-
-
-def _causes(codes: Mapping[int, int]) -> str:
-    killed = {rank: signal.Signals(-code).name for rank, code in codes.items() if code < 0}
-    if not killed:
-        return f"rank {', '.join(map(str, codes))} lost another one"
-    return ", ".join(f"rank {rank} was killed ({name})" for rank, name in killed.items())
+def _end(code: int) -> str:
+    return f"was killed ({signal.Signals(-code).name})" if code < 0 else "lost another one"
 
 
 class _Launching:
