@@ -74,6 +74,9 @@ class TrainConfig:
         ``t`` of the loss ``"gbce"``: from 0, which is the cross entropy, to 1.
     bilateral
         Weight of the negatives' side in the loss ``"bsl"``.
+    blocks
+        Train matrix factorization in so many blocks of items, for item tables that fit no single machine: negatives
+        come from the block of the positive. None trains on all items at once.
 
     Examples
     --------
@@ -105,6 +108,7 @@ class TrainConfig:
     correct: str = "none"
     calibration: float = 0.75
     bilateral: float = 1.0
+    blocks: int | None = None
 
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
@@ -114,7 +118,7 @@ class TrainConfig:
         check_choice("schedule", self.schedule, SCHEDULES)
         for name in ("epochs", "negatives", "valid_every"):
             check_count(name, getattr(self, name))
-        for name in ("batch", "patience", "threads"):
+        for name in ("batch", "patience", "threads", "blocks"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
         check_count("seed", self.seed, least=0, most=MOST_SEED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -55,6 +56,22 @@ def untouched_zeros(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
         with suppress(OSError):  # a system without large pages
             room.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(room, kind).reshape(shape)
+
+
+def in_temporary_file(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:
+    """Zeros in a temporary file (of ``TMPDIR``) that is mapped and has no name: the system may take their memory back.
+
+    Examples
+    --------
+    >>> in_temporary_file((2, 2), np.float32).tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    if size == 0:
+        return np.zeros(shape, kind)
+    with tempfile.TemporaryFile() as file:
+        file.truncate(size)
+        return np.frombuffer(mmap.mmap(file.fileno(), size), kind).reshape(shape)
 
 
 def absent(shape: tuple[int, ...], kind: DTypeLike) -> NDArray[Any]:

@@ -131,10 +131,7 @@ Schedule = Annotated[
 ]
 Patience = Annotated[
     int | None,
-    _training(
-        help="Early stopping: evaluations without improvement before training ends.",
-        show_default="10 at a constant learning rate",
-    ),
+    _training(help="Evaluations without improvement before training ends.", show_default="10 at a constant rate"),
 ]
 ValidEvery = Annotated[int, _training(help="Epochs between evaluations on valid.")]
 Metric = Annotated[
@@ -151,8 +148,7 @@ RankingDevice = Annotated[
     typer.Option("--device", help="Where to rank: cpu, cuda, cuda:N or auto.", autocompletion=among(DEVICES)),
 ]
 Precision = Annotated[
-    str,
-    _training(help="float32, or bfloat16 for the layers of a torch model.", autocompletion=among(PRECISIONS)),
+    str, _training(help="float32, or bfloat16 for the layers of a torch model.", autocompletion=among(PRECISIONS))
 ]
 Temperature = Annotated[float, _training(help="The loss divides scores by it.")]
 Correct = Annotated[
@@ -164,6 +160,7 @@ Correct = Annotated[
 ]
 Calibration = Annotated[float, _training(help="Calibration of the gbce loss, from 0 (cross_entropy) to 1.")]
 Bilateral = Annotated[float, _training(help="Weight of the negatives in the bsl loss.")]
+Blocks = Annotated[int | None, _training(help="Blocks of items, for tables of mf that fit no single machine.")]
 Json = Annotated[bool, output("--json", help="Print one JSON object.")]
 Config = Annotated[
     Path | None,
@@ -212,6 +209,7 @@ TRAINING = {
     "correct": (Correct, TrainConfig.correct),
     "calibration": (Calibration, TrainConfig.calibration),
     "bilateral": (Bilateral, TrainConfig.bilateral),
+    "blocks": (Blocks, TrainConfig.blocks),
 }
 FILES = {"config": (Config, None), "save_config": (SaveConfig, None), "force": (Force, False), "json": (Json, False)}
 

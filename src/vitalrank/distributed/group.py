@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import zip_longest
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -112,7 +113,6 @@ class Group(ProcessGroup):
         return memory.view(array.dtype).reshape(sum(counts), *array.shape[1:])
 
     def gather_rows(self, own: Array, bounds: Sequence[int], whole: Array | None) -> None:
-        """Gather the rows of a table into ``whole``, on rank 0 or on every rank, whichever give it."""
         to_all = self.all_ranks(whole is not None)
         if whole is not None:
             whole[bounds[self.rank] : bounds[self.rank + 1]] = own
@@ -125,7 +125,6 @@ class Group(ProcessGroup):
                 self._send_rows(own, target, count, source, root)
 
     def scatter_rows(self, whole: Array | None, bounds: Sequence[int], own: Array) -> None:
-        """Send the rows of rank 0's table to the ranks that own them."""
         if whole is not None and self.is_rank_zero:
             own[...] = whole[bounds[0] : bounds[1]]
         for target in range(1, self.size):
@@ -137,14 +136,21 @@ class Group(ProcessGroup):
         for target in range(1, self.size):
             self._send_rows(array, array, len(array), 0, target)
 
+    def send_receive(self, sent: Array, target: int, received: Array, source: int) -> None:
+        """Send rows to one rank while receiving others (C-contiguous) from another; every rank calls this at once."""
+        for out, into in zip_longest(_pieces(sent), _pieces(received)):
+            with self._connected():
+                waits = [] if into is None else [self._receive(torch.from_numpy(into), source)]
+                waits += [] if out is None else [self._send(torch.from_numpy(out), target)]
+                for wait in waits:
+                    wait.wait()
+
     def _send_rows(self, rows: Array | None, target: Array | None, count: int, source: int, root: int) -> None:
         """Send ``count`` rows from rank ``source`` to rank ``root``, in pieces."""
         given = rows if self.rank == source else target
         if self.rank not in (source, root) or given is None or count == 0:
             return
-        step = max(1, _CHUNK // max(given[:1].nbytes, 1))
-        for start in range(0, count, step):
-            piece = given[start : min(start + step, count)]
+        for piece in _pieces(given[:count]):
             with self._connected():
                 if self.rank == source:
                     self._send(torch.from_numpy(np.ascontiguousarray(piece)), root).wait()
@@ -219,6 +225,13 @@ class Group(ProcessGroup):
         self._monitor.close()
         with suppress(RuntimeError, ValueError, AssertionError):
             dist.destroy_process_group(self._process_group)
+
+
+def _pieces(rows: Array) -> Iterator[Array]:
+    """The rows, so many at a time as one message holds."""
+    step = max(1, _CHUNK // max(rows[:1].nbytes, 1))
+    for start in range(0, len(rows), step):
+        yield rows[start : start + step]
 
 
 def patience_of() -> float:

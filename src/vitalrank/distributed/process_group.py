@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -55,6 +55,16 @@ class ProcessGroup:
     def all_gather_rows(self, array: NDArray[Any]) -> NDArray[Any]:
         """The rows of all ranks, concatenated by rank."""
         return array
+
+    def gather_rows(self, own: NDArray[Any], bounds: Sequence[int], whole: NDArray[Any] | None) -> None:
+        """Gather the rows of a table into ``whole``, on rank 0 or on every rank, whichever give it."""
+        if whole is not None:
+            whole[...] = own
+
+    def scatter_rows(self, whole: NDArray[Any] | None, bounds: Sequence[int], own: NDArray[Any]) -> None:
+        """Send the rows of rank 0's table to the ranks that own them; rank r's begin at ``bounds[r]``."""
+        if whole is not None:
+            own[...] = whole
 
     @contextmanager
     def stop_others_on_error(self) -> Iterator[None]:

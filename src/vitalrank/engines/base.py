@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,6 +33,15 @@ class Totals:
     tries: int = 0  # candidates examined, for all negatives
     vanished: int = 0  # the loss has no slope of 0.01 or more by any score, weights aside
     violated: int | None = None  # each negative came within the margin; None if the sampler has none
+
+    def __add__(self, more: Totals) -> Totals:
+        """The sums over the positives of both."""
+        violated = [one for one in (self.violated, more.violated) if one is not None]
+        return Totals(
+            self.positives + more.positives, self.skipped + more.skipped, self.loss + more.loss,
+            self.start_loss + more.start_loss, self.tries + more.tries, self.vanished + more.vanished,
+            sum(violated) if violated else None,
+        )  # fmt: skip
 
     def means(self) -> Record:
         """Means over the positives that were trained on, as a record of the history."""
@@ -120,6 +130,10 @@ class Engine(ABC):
     def complete(self) -> Mapping[str, Array] | None:
         """The values for the model to serve after the training, where the live ones are spread over ranks."""
         return None
+
+    def serving(self, model: Any) -> AbstractContextManager[None]:
+        """While it is open, ``model`` holds the current values, whole."""
+        return nullcontext()
 
     @abstractmethod
     def copy(self) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.settings import CallableSampler
 
 Array = NDArray[Any]
-_DEVIATION = 0.01  # of initial values
+DEVIATION = 0.01  # of initial values
 
 
 class MFEngine(Engine):
@@ -124,8 +124,8 @@ def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int,
     """Tables at their initial values, with ``slots`` optimizer values per weight."""
     users = large_zeros((train.n_users, 1 + slots, dim + bias), np.float32)
     items = large_zeros((train.n_items, dim + bias), np.float32)
-    fill_normal(users, dim, seed, 0, _DEVIATION)
-    fill_normal(items[:, None], dim, seed, 1, _DEVIATION)  # (I, 1, d), as the kernel is compiled for the users
+    fill_normal(users, dim, seed, 0, DEVIATION)
+    fill_normal(items[:, None], dim, seed, 1, DEVIATION)  # (I, 1, d), as the kernel is compiled for the users
     if bias:
         users[:, 0, dim] = 1.0
     if normalize:
@@ -140,8 +140,8 @@ def new_shard(
     """The same, with values and memory for a range of the users alone."""
     users = untouched_zeros((train.n_users, 1 + slots, dim + bias), np.float32)
     items = large_zeros((train.n_items, dim + bias), np.float32)
-    fill_normal(users[own], dim, seed, 0, _DEVIATION, first=own.start)
-    fill_normal(items[:, None], dim, seed, 1, _DEVIATION)
+    fill_normal(users[own], dim, seed, 0, DEVIATION, first=own.start)
+    fill_normal(items[:, None], dim, seed, 1, DEVIATION)
     if bias:
         users[own, 0, dim] = 1.0
     if normalize:

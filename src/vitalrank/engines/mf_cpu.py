@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,22 @@ UNMIXED = np.zeros((0, 0), np.float32)
 _PRELOADED = 8  # batches loaded by one parallel call: starting the threads takes a quarter of the time of loading one
 
 
+class LogRows(Protocol):
+    """Rows of a log, as a batch is loaded from them."""
+
+    @property
+    def users(self) -> Array:
+        """Row of each positive's user in the users' table."""  # (N,)
+
+    @property
+    def items(self) -> Array:
+        """Row of the positive in the items' table."""  # (N,)
+
+    @property
+    def weights(self) -> Array | None:
+        """Of the positives."""  # (N,)
+
+
 class CpuEngine(MFEngine, HostEngine):
     """Trains in compiled steps, one per batch, on NumPy arrays; the bits do not depend on the number of threads."""
 
@@ -46,7 +62,10 @@ class CpuEngine(MFEngine, HostEngine):
         self._backend = ArrayBackend()
         with enough_memory("cpu", 0, ADVICE):
             self._tables = new_tables(train, dim, bias, self._step_config.optimizer.slots, config.seed, normalize)
-            self._buffers = _Buffers(train, self._batch, dim + bias, self._sampler.needs_scores)
+            sizes = train.n_users, train.n_items, len(train)
+            self._buffers = StepMemory(
+                sizes, self._batch, dim + bias, self._sampler.needs_scores, train.weights is not None
+            )
 
     @property
     def users(self) -> Array:
@@ -74,21 +93,31 @@ class CpuEngine(MFEngine, HostEngine):
         self._sampler.reset()
         permutation = epoch_permutation(len(self._train), self._config.seed, epoch)
         totals = Totals()
-        for batch, step_size in zip(self._batches(permutation), self._step_sizes(rate), strict=True):
+        self._run_batches(self._train, permutation, self._step_sizes(rate), totals, on_progress)
+        return totals
+
+    def _run_batches(
+        self,
+        rows: LogRows,
+        permutation: Permutation,
+        step_sizes: Sequence[float],
+        totals: Totals,
+        on_progress: Callable[[Totals], None],
+    ) -> None:
+        """Train on some rows of the log, in the order of the permutation."""
+        for batch, step_size in zip(self._batches(rows, permutation), step_sizes, strict=True):
             with enough_memory("cpu", 0, ADVICE):
                 self._train_batch(batch, step_size, totals)
             on_progress(totals)
             if not math.isfinite(totals.loss):
                 break
-        return totals
 
-    def _batches(self, permutation: Permutation) -> Iterator[Batch]:
-        """The batches of an epoch: loaded one by one where queries must be current, else several at a time."""
-        train, tables = self._train, self._tables
-        size = len(train)
+    def _batches(self, rows: LogRows, permutation: Permutation) -> Iterator[Batch]:
+        """Their batches: loaded one by one where queries must be current, else several at a time."""
+        size = permutation.size
         for first in range(0, size, self._buffers.capacity):
             several = self._buffers.batch(0, min(self._buffers.capacity, size - first))
-            load_batch(permutation, first, train.users, train.items, train.weights, tables.users, several)
+            load_batch(permutation, first, rows.users, rows.items, rows.weights, self._tables.users, several)
             for start in range(0, len(several.users), self._batch):
                 yield self._buffers.batch(start, min(self._batch, len(several.users) - start))
 
@@ -119,24 +148,27 @@ class CpuEngine(MFEngine, HostEngine):
         """Draw negatives. Built-in samplers skip argument checks, and log_q unless the loss is corrected by it."""
         k = self._config.negatives
         if not isinstance(self._sampler, BoundSampler):
-            return self._sampler(batch.queries, self.items, batch.users, batch.positives, step=self.step, k=k)
+            return self._sampler(batch.queries, self._tables.items, batch.users, batch.positives, step=self.step, k=k)
         counter = self._backend.counter(self._sampler.seed, self.step, self._buffers.rows[: len(batch.users)])
         request = SampleRequest(
-            self._backend, batch.users, batch.positives, counter, self.step, k, batch.queries, self.items,
+            self._backend, batch.users, batch.positives, counter, self.step, k, batch.queries, self._tables.items,
             with_log_q=self._config.correct != "none",
         )  # fmt: skip
         return self._sampler.draw(request)
 
 
-class _Buffers:
-    """Memory for one batch, or for several without queries, used again for each."""
+class StepMemory:
+    """Memory for one batch, or for several without queries, used again for each.
 
-    def __init__(self, train: Interactions, size: int, width: int, eager_queries: bool) -> None:
-        self._train = train
+    ``sizes`` are the rows of the users' table, of the items', and of the log, or the most that there may be.
+    """
+
+    def __init__(self, sizes: tuple[int, int, int], size: int, width: int, eager_queries: bool, weighted: bool) -> None:
+        self._n_users, self._n_items, rows = sizes
         self._size = size
-        self.capacity = size if eager_queries else min(_PRELOADED * size, len(train))
+        self.capacity = size if eager_queries else min(_PRELOADED * size, rows)
         users, positives = np.zeros((2, self.capacity), np.int32)
-        weights = None if train.weights is None else np.zeros(self.capacity, np.float32)
+        weights = np.zeros(self.capacity, np.float32) if weighted else None
         self._batch = Batch(users, positives, large_zeros((size, width), np.float32), eager_queries, weights)
         self.rows = np.arange(size, dtype=np.uint32)  # (B,) row numbers of the random counter
         self._scratch: Scratch | None = None
@@ -154,5 +186,5 @@ class _Buffers:
     def scratch(self, negatives: int) -> Scratch:
         """Buffers of a step; some samplers choose the number of negatives themselves, so it is known only now."""
         if self._scratch is None or self._scratch[0].score_grads.shape[1] != 1 + negatives:
-            self._scratch = new_scratch(self._train.n_users, self._train.n_items, self._size, negatives)
+            self._scratch = new_scratch(self._n_users, self._n_items, self._size, negatives)
         return self._scratch

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.memory import absent
-from vitalrank.distributed.group import Group
+from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.errors import SettingError, TrainingError
 from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.counting import Counts
 
+if TYPE_CHECKING:
+    from vitalrank.distributed.group import Group
+
 Array = NDArray[Any]
+Allocate = Callable[[tuple[int, ...], Any], Array]
 
 
 class RowShards:
     """A table of which every rank has the rows of its users."""
 
-    def __init__(self, group: Group, bounds: Sequence[int]) -> None:
+    def __init__(self, group: ProcessGroup, bounds: Sequence[int]) -> None:
         self._group = group
         self._bounds = bounds
         self._own = slice(bounds[group.rank], bounds[group.rank + 1])
 
-    def gather(self, table: Array, shape: tuple[int, ...] | None = None, to_all: bool = False) -> Array:
+    def gather(
+        self, table: Array, shape: tuple[int, ...] | None = None, to_all: bool = False, allocate: Allocate = np.empty
+    ) -> Array:
         """The whole table on rank 0, or on all; elsewhere zeros that take no memory.
 
         ``table`` has this rank's rows at their places; with ``shape``, that of the whole, it has these rows alone.
@@ -35,7 +41,7 @@ class RowShards:
         own = table[self._own] if shape is None else table
         shape = table.shape if shape is None else shape
         if to_all or self._group.is_rank_zero:
-            whole = np.empty(shape, table.dtype)
+            whole: Array = allocate(shape, table.dtype)
             self._group.gather_rows(np.ascontiguousarray(own), self._bounds, whole)
             return whole
         self._group.gather_rows(np.ascontiguousarray(own), self._bounds, None)

@@ -27,6 +27,7 @@ CLUSTER = 6
 DROP = 7
 MIX = 8
 CHOICE = 9
+BLOCKS = 10
 STREAMS = 16  # stream = purpose + STREAMS * index of the negative among the k of a row
 
 ROUNDS = 10

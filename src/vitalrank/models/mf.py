@@ -21,7 +21,7 @@ from vitalrank.models.trainable import TrainableModel
 
 if TYPE_CHECKING:
     from vitalrank.engines.mf import MFEngine
-    from vitalrank.samplers.settings import CallableSampler
+    from vitalrank.samplers.settings import BindableSampler, CallableSampler
 
 
 class MF(TrainableModel, DotRecommender):
@@ -71,11 +71,7 @@ class MF(TrainableModel, DotRecommender):
 
     def build(self, train: Interactions, sampler: CallableSampler, config: TrainConfig) -> Engine:
         """The engine that trains this model; the model serves its vectors from now on."""
-        device = resolve(config.device)
-        if config.precision != "float32":
-            raise SettingError(f"precision is {config.precision!r}; matrix factorization trains in float32.")
-        if self.normalize and config.reg:
-            raise SettingError(f"reg is {config.reg:g}, but MF(normalize=True) has vectors of length 1; set reg=0.")
+        device = self._checked_device(config)
         group: Any = current_group()
         engine: MFEngine
         if group.size > 1:
@@ -92,13 +88,36 @@ class MF(TrainableModel, DotRecommender):
             from vitalrank.engines.mf_gpu import GpuEngine
 
             engine = GpuEngine(train, sampler, config, self.dim, self.bias, device, self.normalize)
+        return self._served(engine, train, device)
+
+    def build_in_blocks(self, train: Interactions, sampler: BindableSampler, config: TrainConfig) -> Engine:
+        """The engine that trains in blocks of items, alone or over ranks; the model gets its values in the end."""
+        from vitalrank.engines.mf_blocks import BlockEngine
+
+        device = self._checked_device(config)
+        if device != "cpu":
+            raise SettingError(f"device is {device!r}; blocks are trained on CPUs: leave device out.")
+        engine = BlockEngine(train, sampler, config, self.dim, self.bias, current_group(), self.normalize)
+        return self._served(engine, train, device)
+
+    def _checked_device(self, config: TrainConfig) -> str:
+        """Where to train; refuses settings that are not for this model."""
+        device = resolve(config.device)
+        if config.precision != "float32":
+            raise SettingError(f"precision is {config.precision!r}; matrix factorization trains in float32.")
+        if self.normalize and config.reg:
+            raise SettingError(f"reg is {config.reg:g}, but MF(normalize=True) has vectors of length 1; set reg=0.")
+        return device
+
+    def _served(self, engine: MFEngine, train: Interactions, device: str) -> MFEngine:
+        """The engine, whose values this model serves from now on."""
         self.train = train
         self.device = device
         self._users, self._items = engine.users, engine.items
         return engine
 
     def take_whole(self, values: Mapping[str, Array]) -> None:
-        """Serve these values, brought together from the ranks that trained them."""
+        """Serve these values, gathered from the ranks or the blocks that were trained."""
         self._users, self._items = values["users"], values["items"]
 
     def release_training_state(self) -> None:

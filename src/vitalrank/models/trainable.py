@@ -44,6 +44,7 @@ class FitOptions(TypedDict, total=False):
     correct: str
     calibration: float
     bilateral: float
+    blocks: int | None
     callbacks: Sequence[Callback]
     checkpoint: str | os.PathLike[str] | None
     checkpoint_epochs: int | None
@@ -122,7 +123,7 @@ class TrainableModel(Recommender, Trainable):
             See :class:`vitalrank.TrainConfig`.
         patience, valid_every, metric
             How ``valid`` picks the epoch and ends the training; see :class:`vitalrank.TrainConfig`.
-        threads, seed, device, precision, temperature, correct, calibration, bilateral
+        threads, seed, device, precision, temperature, correct, calibration, bilateral, blocks
             See :class:`vitalrank.TrainConfig`.
         callbacks, checkpoint, checkpoint_epochs, checkpoint_seconds, resume, progress
             See :class:`vitalrank.Trainer`.

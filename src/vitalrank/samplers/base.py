@@ -33,6 +33,7 @@ class BoundSampler(ABC):
     weighs_by_score = False  # whether its weights follow the scores
     follows_batch = False  # whether it draws from the positives of the batch
     keeps_candidates = False  # whether it gives all its candidates in place of k negatives
+    fits_blocks = True  # whether it may draw from a random part of the items; known negatives lie in any part
     differentiable_weights = False  # whether weights are the softmax of ``logits``, with the gradient through them
 
     def __init__(
@@ -66,6 +67,10 @@ class BoundSampler(ABC):
 
     def reset(self) -> None:
         """Drop an index of earlier tables (sorted factors, clusters): called at the start of an epoch."""
+        return
+
+    def use_blocks(self, blocks: int) -> None:
+        """The items of its log are one of so many random blocks: estimate ranks among the items of all."""
         return
 
     def refresh(

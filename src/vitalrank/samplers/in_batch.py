@@ -64,8 +64,8 @@ class BoundInBatch(BoundSampler):
     @cached_property
     def _log_share(self) -> NDArray[np.float32]:
         """Log of each item's share of the interactions."""  # (n,)
-        degrees = np.maximum(self.train.item_degree, 1)
-        return np.log(degrees / max(len(self.train), 1)).astype(np.float32)
+        degrees = self.train.item_degree  # in a block those of all users, more than its rows here
+        return np.log(np.maximum(degrees, 1) / max(int(degrees.sum()), 1)).astype(np.float32)
 
     @cached_property
     def _inside(self) -> NDArray[np.bool_]:

@@ -55,6 +55,7 @@ class BoundKnown(BoundSampler):
     settings: Known
 
     needs_scores = False
+    fits_blocks = False
 
     def __init__(self, settings: Known, train: Interactions, *args: Any) -> None:
         super().__init__(settings, train, *args)

@@ -67,6 +67,10 @@ class BoundRankWeightedPool(BoundPool):
     settings: CML
 
     has_margin = True
+    _blocks = 1
+
+    def use_blocks(self, blocks: int) -> None:
+        self._blocks = blocks
 
     def _draw(self, request: SampleRequest) -> Draw:
         backend = request.backend
@@ -75,5 +79,5 @@ class BoundRankWeightedPool(BoundPool):
         impostors = backend.cast((scores > bar[:, :, None]).sum(2), np.float64)  # (B, k)
         ids = self._pick(request, pool, scores)
         drawn, tries = backend.unit_weights(ids, self.settings.candidates)
-        weights = backend.xp.log1p(len(self.pool) * impostors / self.settings.candidates) * drawn
+        weights = backend.xp.log1p(self._blocks * len(self.pool) * impostors / self.settings.candidates) * drawn
         return Draw(ids, backend.cast(weights, np.float32), tries, violated=(impostors > 0).all(1))

@@ -105,6 +105,11 @@ class BoundMixed(BoundSampler):
         self.needs_refresh = any(part.needs_refresh for part in self._parts)
         self.follows_batch = any(part.follows_batch for part in self._parts)
         self.graph_capturable = all(part.graph_capturable for part in self._parts)
+        self.fits_blocks = all(part.fits_blocks for part in self._parts)
+
+    def use_blocks(self, blocks: int) -> None:
+        for part in self._parts:
+            part.use_blocks(blocks)
 
     def keep_to_available(self) -> None:
         super().keep_to_available()

@@ -163,6 +163,10 @@ class BoundViolationSearch(BoundSampler):
         self.Z = max(float(weights[self.pool].sum(dtype=np.float64)), 1.0)
         self._weight_of_try = weights_by_try(settings.weight, self.Z, settings.kappa)
 
+    def use_blocks(self, blocks: int) -> None:
+        # K tries in a block estimate the positive's rank in the block; among the items of all it is as many times that.
+        self._weight_of_try = weights_by_try(self.settings.weight, blocks * self.Z, self.settings.kappa)
+
     def _draw(self, request: SampleRequest) -> Draw:
         backend = request.backend
         shape = (len(request), request.k)

@@ -57,9 +57,6 @@ class TrainingLoop:
                 self._keep()  # a callback's error or a second Ctrl-C also leaves the best epoch in the model
             raise
         self._keep()
-        whole = self.engine.complete()
-        if whole is not None:
-            self.model.take_whole(whole)
 
     def _keep(self) -> None:
         """Write what the folder lacks, and leave the best epoch in the model."""
@@ -69,6 +66,9 @@ class TrainingLoop:
         finally:
             if self.run.best is not None:
                 self.engine.load(self.run.best)
+            whole = self.engine.complete()
+            if whole is not None:
+                self.model.take_whole(whole)
 
     def _is_unsaved(self, folder: RunFolder) -> bool:
         """Whether the folder lacks an epoch, or the reason for the end."""
@@ -84,8 +84,7 @@ class TrainingLoop:
             if self._patience_exhausted():
                 return "patience"
             record = self._epoch(self.run.epoch + 1)
-            stop = [callback(record, self.model) for callback in self.callbacks]
-            if self.group.any_rank(any(stop)):
+            if self.group.any_rank(any(self._call_back(record))):
                 return "callback"
             if self._is_interrupted():
                 return "interrupted"
@@ -93,6 +92,13 @@ class TrainingLoop:
             if more and self.folder is not None and self.folder.due(self.run.epoch):
                 self.folder.write(self.model, self.engine, self.run)
         return "finished"
+
+    def _call_back(self, record: Record) -> list[bool | None]:
+        """What the callbacks answer."""
+        if not self.callbacks:
+            return []
+        with self.engine.serving(self.model):
+            return [callback(record, self.model) for callback in self.callbacks]
 
     def _is_interrupted(self) -> bool:
         """Whether a signal came, to any of the ranks: then it is as if it came to all."""
@@ -138,7 +144,8 @@ class TrainingLoop:
         from vitalrank.evaluation import value_of
 
         metric = self.config.metric
-        return {metric: value_of(self.model, self.valid, metric, self.config.threads, self.group)}
+        with self.engine.serving(self.model):
+            return {metric: value_of(self.model, self.valid, metric, self.config.threads, self.group)}
 
     def _keep_best(self, record: Record) -> None:
         value = record.get(self.config.metric)

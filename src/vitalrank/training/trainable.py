@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Engine, Table
+from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.ranking.scorers import Scorer
 
 if TYPE_CHECKING:  # a model that is only served does not load the samplers
-    from vitalrank.samplers.settings import CallableSampler, Sampler
+    from vitalrank.samplers.settings import BindableSampler, CallableSampler, Sampler
 
 
 class HasDefaultSampler(Protocol):
@@ -43,6 +44,10 @@ class Trainable(Scorer):
     @abstractmethod
     def build(self, train: Interactions, sampler: CallableSampler, config: TrainConfig) -> Engine:
         """The engine that trains this model, by a bound sampler; the model serves its values from now on."""
+
+    def build_in_blocks(self, train: Interactions, sampler: BindableSampler, config: TrainConfig) -> Engine:
+        """The engine that trains this model in ``config.blocks`` blocks of items; it binds the sampler to each."""
+        raise SettingError(f"blocks is for matrix factorization (MF), not {type(self).__name__}; leave it out.")
 
     @abstractmethod
     def release_training_state(self) -> None:

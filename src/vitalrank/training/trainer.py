@@ -108,7 +108,10 @@ class Trainer:
         threads = self.config.threads or local_threads()
 
         def build() -> Engine:
-            engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
+            if self.config.blocks is None:
+                engine = model.build(train, sampler.bind(train, seed=self.config.seed), self.config)
+            else:
+                engine = model.build_in_blocks(train, sampler, self.config)
             if train.own_users != (0, train.n_users) and not engine.takes_views:
                 raise SettingError("train is one rank's view of a prepared log; give the whole: Prepared.part().")
             if start is not None:

@@ -89,7 +89,7 @@ class WarmStart:
 
     def apply(self, model: Trainable, engine: Engine, train: Interactions) -> None:
         """Set an engine to the earlier values, with vectors for users and items that are new."""
-        initial = engine.values()
+        initial = engine.complete() or engine.values()  # of other ranks, too
         missing = [name for name in initial if name not in self.values]
         if missing:
             raise SettingError(f"start= has no {missing[0]!r}; give a model of the same class and settings.")

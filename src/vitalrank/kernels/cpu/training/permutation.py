@@ -34,8 +34,8 @@ class Permutation(NamedTuple):
     keys: NDArray[np.uint32]  # (ROUNDS,)
 
 
-def epoch_permutation(size: int, seed: int, epoch: int) -> Permutation:
-    """The permutation of one epoch.
+def epoch_permutation(size: int, seed: int, epoch: int, bucket: int = 0, stream: int = SHUFFLE) -> Permutation:
+    """The permutation of one epoch; ``bucket`` numbers the parts of a log that each have one of their own.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def epoch_permutation(size: int, seed: int, epoch: int) -> Permutation:
     """
     width = max(math.isqrt(max(size, 1) - 1) + 1, 1)
     blocks = range(-(-ROUNDS // 4))
-    words = [philox.py_func(seed, epoch, 0, block, SHUFFLE) for block in blocks]  # not worth compiling
+    words = [philox.py_func(seed, epoch, bucket, block, stream) for block in blocks]  # not worth compiling
     return Permutation(size, -(-size // width), width, np.array(words, np.uint32).ravel()[:ROUNDS])
 
 
