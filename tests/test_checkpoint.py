@@ -178,6 +178,21 @@ for number in range(100_000):
     assert leftovers(folder) == []
 
 
+def test_without_posix_files_are_forced_to_disk_and_folders_are_not_opened(folder, monkeypatch):
+    opened, real = {}, os.open
+
+    def watched(path, flags, *more, **named):
+        if not named:  # shutil removes folders by their descriptors
+            opened[Path(path)] = flags
+        return real(path, flags, *more, **named)
+
+    monkeypatch.setattr(writing, "_IS_POSIX", False)
+    monkeypatch.setattr(os, "open", watched)
+    write_folder(folder, {"class": "Toy"}, {"table": TABLE})
+    assert not any(path.is_dir() for path in opened)
+    assert {path.name: flags for path, flags in opened.items()}[TENSORS] == os.O_RDWR
+
+
 def test_a_full_disk_is_a_storage_error_and_keeps_the_old_folder(folder):
     # A limit on file size stands in for a full disk: the write itself fails, part of the way.
     code = f"""

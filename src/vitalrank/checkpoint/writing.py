@@ -29,6 +29,8 @@ from vitalrank.checkpoint.layout import FORMAT, IDS, META, NEW, OWN_KEYS, TENSOR
 from vitalrank.checkpoint.reading import digest_of_file, whole_meta
 from vitalrank.errors import StorageError
 
+_IS_POSIX = os.name == "posix"
+
 
 def write_folder(
     path: str | os.PathLike[str],
@@ -120,7 +122,9 @@ def _digest(path: Path) -> str:
 
 
 def _force_to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    if not _IS_POSIX and path.is_dir():  # Windows opens no folder
+        return
+    handle = os.open(path, os.O_RDONLY if _IS_POSIX else os.O_RDWR)  # it flushes no file that is open for reading alone
     try:
         os.fsync(handle)
     finally:

@@ -137,7 +137,7 @@ def _terminable() -> Iterator[list[int]]:
             return
         # The signal came during a callback of the garbage collector, where Python drops exceptions: once more.
         again = signal.SIGTERM if received else signal.SIGINT
-        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), again)).start()
+        threading.Timer(_AGAIN_SECONDS, _send_to_self, (again,)).start()
 
     sys.unraisablehook = ignored
     try:
@@ -145,6 +145,11 @@ def _terminable() -> Iterator[list[int]]:
     finally:
         sys.unraisablehook = show
         signal.signal(signal.SIGTERM, before)
+
+
+def _send_to_self(number: int) -> None:
+    """Send the signal to the main thread, so that it ends a system call; os.kill of Windows would end the process."""
+    os.kill(os.getpid(), number) if os.name == "posix" else signal.raise_signal(number)
 
 
 def _drop_output() -> None:
