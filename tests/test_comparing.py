@@ -323,7 +323,7 @@ def test_each_method_is_tuned_by_as_many_trials(tmp_path):
             searches.append((method.label, len(news.trials)))
             first = news.trials[0].settings  # the defaults
             assert first.sampler == {name: getattr(method.sampler, name) for name in first.sampler}
-            assert first.training == {"reg": vr.TrainConfig.reg}
+            assert first.training == ({"reg": vr.TrainConfig.reg, "lr": CONFIG.lr} if first.sampler else {})
 
     samplers = {"pop": vr.Popularity(), "vins": vr.VINS(kappa=16)}
     models = {"mf": functools.partial(vr.MF, dim=8)}
@@ -332,7 +332,7 @@ def test_each_method_is_tuned_by_as_many_trials(tmp_path):
     assert searches == [("pop", 3), ("vins", 3)]
     tuned = found.metadata["tuning"]
     assert tuned["trials"] == 3
-    assert set(tuned["settings"]["vins"]) == {"reg", "beta", "margin"}  # dim and kappa were chosen
+    assert set(tuned["settings"]["vins"]) == {"reg", "lr", "beta", "margin", "weight"}  # dim and kappa were chosen
     assert tuned["settings"]["mostpopular"] == {}
     assert {one.training["reg"] for one in found.outcomes if one.label == "vins"} == {tuned["settings"]["vins"]["reg"]}
     assert "best of 3 trials" in repr(found)

@@ -48,8 +48,8 @@ def tune(
     space: Annotated[
         str | None,
         _search(
-            help="paper (the paper's grid) or wide (ranges around the defaults); both contain the defaults.",
-            show_default="paper, or only the ranges given",
+            help="wide (ranges around the defaults) or paper (the paper's grid); both contain the defaults.",
+            show_default="wide, or only the ranges given",
             autocompletion=completion.among(("paper", "wide")),
         ),
     ] = None,
@@ -159,7 +159,7 @@ def _space(
     if ranges and ctx.params["space"] is None:
         return own
     config = TrainConfig(**options.training_of(ctx))
-    named = space_of(ctx.params["space"] or "paper", make, chosen, config, fixed=options.training_of(ctx, given=True))
+    named = space_of(ctx.params["space"] or "wide", make, chosen, config, fixed=options.training_of(ctx, given=True))
     storage = ctx.params["storage"] or ctx.params["out"] / "study.db"
     recorded = recorded_space(storage, ctx.params["study"] or study_name(make, chosen, config))
     free = {name: one for name, one in named.items() if name not in typed and name not in own}

@@ -104,8 +104,8 @@ def compare(
         Names of models without a sampler to compare with; None for MostPopular, ItemKNN and EASE, with more than
         10,000 items in its sparse form. ``()`` for none.
     tune
-        Trials on the validation part for each method before its seeds, over the paper's grid and the defaults, which
-        are tried first; settings that differ from their defaults are kept. 0 takes all settings as they are.
+        Trials on the validation part for each method before its seeds, over ranges around the defaults, which are
+        tried first; settings that differ from their defaults are kept. 0 takes all settings as they are.
     config
         Training settings; its ``metric`` ranks. The seed is replaced, and where a setting is the library's default
         a model with a default of its own takes that.
@@ -187,7 +187,7 @@ class _Grid:
 
         kept = _chosen(method) | set(self.runner.fixed)
         config = method.config(self.runner.config, self.runner.fixed)
-        space = space_of("paper", method.make, method.sampler, config, kept)
+        space = space_of("wide", method.make, method.sampler, config, kept)
         searched = {key: dimension for key, dimension in space.items() if key not in kept}
         if not searched:
             return method, {}

@@ -28,7 +28,7 @@ def searched(results: Results) -> str:
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("candidate", f"{metric} on valid", "trials", "seconds"))
     rows = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in _cells(line))}</tr>" for line in lines)
     words = (
-        "The best of each candidate's trials on the validation part, which picked the winner. Those above were trained "
+        "The best of each candidate's trials on the validation part, the winner first. Those above were trained "
         "again on all but the test part, and measured there once."
     )
     return (

@@ -37,7 +37,7 @@ def tune(
     model: str | ModelFactory = "mf",
     sampler: str | Sampler | None = None,
     *,
-    space: str | SpaceLike = "paper",
+    space: str | SpaceLike = "wide",
     trials: int = 40,
     seed: int = 0,
     config: TrainConfig | None = None,
@@ -67,7 +67,7 @@ def tune(
     sampler
         Name of a sampler, one with fixed settings, or None for the model's own.
     space
-        ``"paper"`` for the grid of the paper, ``"wide"`` for ranges around the library's defaults, both with the
+        ``"wide"`` for ranges around the library's defaults, ``"paper"`` for the grid of the paper, both with the
         defaults in them, or ranges by name: ``{"beta": "0..1", "reg": "1e-4..0.2:log", "dim": [16, 32]}``.
     trials
         In the whole study; one that has as many is not searched further.
