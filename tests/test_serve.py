@@ -19,10 +19,12 @@ import vitalrank as vr
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 from starlette.testclient import TestClient
+from uvicorn import Config
+from uvicorn.server import ServerState
 
 from vitalrank.checkpoint import generation
 from vitalrank.serving import ItemTable
-from vitalrank.serving.web import running
+from vitalrank.serving.web import protocol, running
 from vitalrank.serving.web.app import make_app
 from vitalrank.serving.web.batching import Batcher
 from vitalrank.serving.web.limits import Limits, ServerSettings
@@ -284,6 +286,34 @@ def test_a_request_without_an_end_is_cut_off(server, begin, more):
     cut = pytest.raises((ConnectionError, TimeoutError))
     with socket.create_connection((address, int(port)), timeout=20) as caller, cut:
         caller.sendall(begin + 2000 * more)
+
+
+def test_a_request_that_does_not_arrive_is_cut_off_and_a_slow_answer_is_not(monkeypatch):
+    monkeypatch.setattr(protocol, "_SECONDS", 0.1)
+
+    async def slow(scope, receive, send):
+        await asyncio.sleep(0.4)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async def converse():
+        server = await asyncio.get_running_loop().create_server(
+            lambda: protocol.BoundedProtocol(config=config, server_state=ServerState(), app_state={}), "127.0.0.1", 0
+        )
+        address = server.sockets[0].getsockname()
+        found = []
+        for sent in (b"", b"GET / HT", b"GET / HTTP/1.1\r\n\r\n"):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(sent)
+            found.append(await asyncio.wait_for(reader.read(100), 20))
+            writer.close()
+        server.close()
+        return found
+
+    config = Config(slow, lifespan="off", log_level="error")
+    silent, partial, whole = asyncio.run(converse())
+    assert (silent, partial) == (b"", b"")
+    assert whole.startswith(b"HTTP/1.1 200")
 
 
 def test_a_reload_under_load_drops_no_request(server, model):
