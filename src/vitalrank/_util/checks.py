@@ -17,6 +17,7 @@ from vitalrank.errors import SettingError
 if TYPE_CHECKING:
     import torch
 
+_SHARD = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 _METRIC = re.compile(r"(?P<name>[^@]+)@(?P<length>[1-9][0-9]*)")
 MOST = 2**31 - 1  # of anything that is counted
 MOST_CANDIDATES = 2**24  # of which each has a weight or a probability in memory
@@ -150,3 +151,17 @@ def is_count(value: object, least: int = 1) -> TypeGuard[int]:
 def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a finite number, of Python or NumPy; bools are not."""
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+
+
+def parse_shard(shard: object) -> tuple[int, int]:
+    """``"3/16"``, the third of sixteen, as numbers.
+
+    Examples
+    --------
+    >>> parse_shard("3/16")
+    (3, 16)
+    """
+    found = _SHARD.fullmatch(shard) if isinstance(shard, str) else None
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise SettingError(f"shard {shard!r:.80} is not I/N with I from 1 to N, such as 1/8.")
+    return int(found[1]), int(found[2])

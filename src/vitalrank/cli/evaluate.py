@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vitalrank._util.display import printable
 from vitalrank.cli import completion, options
 from vitalrank.cli.ranks import over_ranks
 from vitalrank.distributed.joining import current_group
+from vitalrank.distributed.process_group import ProcessGroup
 
 if TYPE_CHECKING:
+    from vitalrank.interactions import Interactions
     from vitalrank.models.base import Recommender
 
 _RESAMPLES = 1_000_000
@@ -49,27 +53,75 @@ def evaluate(
     ] = 0,
     device: options.RankingDevice = None,
     json: options.Json = False,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Evaluate the I-th of N ranges of users, to the file --out.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="With --shard: the .npz file that --parts reads.")] = None,
+    parts: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Print what all shards in FOLDER found together.")
+    ] = None,
+    force: options.Force = False,
 ) -> None:
     """Evaluate a run on its held-out part.
 
     [bold]vitalrank evaluate runs/a --at 10 --metrics ndcg,novelty,diversity[/]
+    [bold]vitalrank evaluate runs/a --shard 3/16 --out parts/03.npz[/]
     """
     import vitalrank as vr
     from vitalrank.cli.choices import print_json
+    from vitalrank.evaluation.shards import ShardReader, ShardWriter
 
     model = vr.load(run)
     if on not in model.held_out:
         raise vr.SettingError(f"{run}: holds out no {on} part; fit again with --{on} above 0.")
     others = [part for name, part in model.held_out.items() if name != on and on == "test"]
     wanted = metrics if metrics in (None, "all") else [name.strip() for name in metrics.split(",")]
+    group = _group(shard, out, parts, by is not None or bootstrap > 0)
+    lengths, categories = sorted(set(at or (5, 10, 20))), _categories(model, names, category)
+    if isinstance(group, ShardWriter) or parts is not None:
+        identity = _identity(model, [model.held_out[on], *others], [*lengths, wanted, categories])
+        group = group if parts is None else ShardReader(parts, identity)
     result = vr.evaluate(
-        model, model.held_out[on], at=at or (5, 10, 20), by=by, exclude=others, metrics=wanted, bootstrap=bootstrap,
-        device=device, categories=_categories(model, names, category), group=current_group(),
+        model, model.held_out[on], at=lengths, by=by, exclude=others, metrics=wanted, bootstrap=bootstrap,
+        device=device, categories=categories, group=group,
     )  # fmt: skip
+    if isinstance(group, ShardWriter):
+        assert out is not None
+        group.write(out, identity, force)
+        print_json({"out": str(out), "shard": shard}) if json else print(f"Shard {shard} in {printable(out)}.")
+        return
     if json:
         print_json({**result, "groups": result.groups, "intervals": result.intervals})
     else:
         print(result)
+
+
+def _group(shard: str | None, out: Path | None, parts: Path | None, is_summary: bool) -> ProcessGroup:
+    """The group that shares the users: of ranks, or the shards of another scheduler."""
+    from vitalrank.errors import SettingError
+    from vitalrank.evaluation.shards import ShardWriter
+
+    if (shard is None) != (out is None) or (shard is not None and parts is not None):
+        raise SettingError("--shard I/N and --out FILE go together, and --parts FOLDER stands alone.")
+    if shard is not None and is_summary:
+        raise SettingError("--by and --bootstrap are of all users together; give them with --parts.")
+    if (shard is not None or parts is not None) and current_group():
+        raise SettingError("--shard and --parts are for processes that know nothing of each other; leave out --ranks.")
+    return current_group() if shard is None else ShardWriter(shard)
+
+
+def _identity(model: Recommender, logs: Sequence[Interactions], asked: Sequence[Any]) -> dict[str, str]:
+    """What all shards must agree on."""
+    import numpy as np
+
+    from vitalrank.interactions.lookup import arrays_digest
+
+    vectors = arrays_digest(np.atleast_1d(model.tensors()[name]) for name in sorted(model.tensors()))
+    return {
+        "model": f"{model!r} {vectors}",
+        "log": " ".join(log.fingerprint for log in (model.train, *logs)),
+        "question": repr(list(asked)),
+    }
 
 
 def _categories(model: Recommender, names: Path | None, category: str | None) -> list[str] | None:

@@ -29,9 +29,9 @@ def rank_bounds(indptr: Array, size: int) -> tuple[NDArray[np.int64], list[int]]
 
 
 def own_part(users: NDArray[np.int64], indptr: NDArray[np.int64], group: ProcessGroup) -> slice:
-    """Which of some users (ascending) belong to this rank: the same as in training."""
+    """Which of some users (ascending) belong to this rank: the same as in training; none after the last rank."""
     if group.size == 1:
         return slice(None)
     bounds = rank_bounds(indptr, group.size)[1]
-    first, last = np.searchsorted(users, bounds[group.rank : group.rank + 2])
+    first, last = np.searchsorted(users, [*bounds, bounds[-1]][group.rank : group.rank + 2])
     return slice(int(first), int(last))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,17 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vitalrank._util.display import quoted
+from vitalrank._util.checks import parse_shard
 from vitalrank._util.files import check_output
 from vitalrank._util.parquet import is_marked_parquet, parquet_writer
 from vitalrank.distributed.process_group import ProcessGroup
-from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, logs_of
 from vitalrank.ranking.scorers import Scorer
 from vitalrank.ranking.top_n import top_blocks
 
 _CHUNK = 4096  # users that a rank ranks between two writes
-_SHARD = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 
 
 def recommend_all(
@@ -111,8 +108,5 @@ def shard_of(count: int, shard: str | None) -> tuple[int, int]:
     """
     if shard is None:
         return 0, count
-    found = _SHARD.fullmatch(shard) if isinstance(shard, str) else None
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise SettingError(f"shard {quoted(shard)} is not I/N with I from 1 to N, such as 1/8.")
-    part, parts = int(found[1]), int(found[2])
+    part, parts = parse_shard(shard)
     return count * (part - 1) // parts, count * part // parts
