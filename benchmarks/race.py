@@ -1,7 +1,7 @@
 """Quality against training time beside the peers, on real logs: the README's picture.
 
     python benchmarks/race.py --data FOLDER [--logs amazon-cds,ml-1m,yelp] [--budget 15] [--minutes 30]
-    python benchmarks/race.py    # the table and the picture of what race.jsonl holds
+    python benchmarks/race.py    # race.md and the picture of what race.jsonl holds
 
 Protocol: 10-core, each user's last 20 % is test, the last 10 % of the rest valid. Every method may use all cores, has
 64 dimensions and the settings of ``OURS`` and ``PEERS``, each trained until its epochs or the budget of seconds are
@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from _common import HERE, machine, parts, peers_python
-from race_picture import draw, so_far, table
+from race_picture import draw, page, so_far
 
 import vitalrank as vr
 from vitalrank.models.base import DotRecommender
@@ -49,7 +49,7 @@ Logs = tuple[vr.Interactions, ...]
 SAMPLER = ("beta", "margin", "shots", "weight")
 OURS: dict[str, list[Settings]] = {
     "vitalrank VINS": [{**EXACT, "epochs": epochs, "lr": lr} for epochs, lr in LENGTHS] + [{"epochs": 40}],
-    "EASE": [{"reg": reg} for reg in (300.0, 1000.0, 100.0)],
+    "vitalrank EASE": [{"reg": reg} for reg in (300.0, 1000.0, 100.0)],
 }
 DYNAMIC = {"distribution": "uniform", "sample_num": 1, "dynamic": True}
 PEERS: dict[str, list[Settings]] = {
@@ -246,9 +246,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.data:
         race(arguments.data, arguments.logs.split(","), arguments.budget, arguments.minutes)
-    curves = so_far(lines())
-    print(table(curves))
-    draw(curves, HERE.parent / "docs" / "images")
+    text = page(lines(), QUIET)
+    (HERE / "race.md").write_text(text, encoding="utf-8")
+    print(text)
+    draw(so_far(lines()), HERE.parent / "docs" / "images")
 
 
 if __name__ == "__main__":

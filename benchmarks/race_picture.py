@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-OURS = "vitalrank VINS"
+OURS, TICKS = "vitalrank VINS", (0.3, 1, 3, 10, 30, 100)
 METHODS = (
-    OURS, "LightFM WARP", "RecBole DNS", "RecBole BPR", "cornac BPR", "implicit BPR", "implicit ALS", "EASE",
+    OURS, "LightFM WARP", "RecBole DNS", "RecBole BPR", "cornac BPR", "implicit BPR", "implicit ALS", "vitalrank EASE",
 )  # fmt: skip
 LIGHT = ("#D55E00", "#009E73", "#CC79A7", "#8C6BB1", "#8a8a8a", "#56B4E9", "#0072B2", "#b8860b")
 DARK = ("#ff8f4d", "#3fc79a", "#e79ac8", "#b39ddb", "#9aa3b0", "#7cc7f5", "#5a9bf0", "#e6c229")
@@ -17,6 +17,10 @@ PICTURES: dict[str, dict[str, Any]] = {
     "race.png": {"colours": dict(zip(METHODS, LIGHT, strict=True)), "ink": "#1b1f24", "paper": "#ffffff"},
     "race-dark.png": {"colours": dict(zip(METHODS, DARK, strict=True)), "ink": "#d5dae1", "paper": "none"},
 }
+_HEAD = """# Quality against training seconds
+
+NDCG@10 on test, of the run and the moment that are best on valid by then; training on all cores. Written by `race.py`,
+whose first lines tell the protocol; settings and single runs are in `race.jsonl`."""
 Line = dict[str, Any]
 Curve = tuple[list[float], list[float]]  # seconds, NDCG@10 on test
 
@@ -66,6 +70,38 @@ def table(curves: dict[str, dict[str, Curve]], seconds: tuple[float, ...] = (1, 
     return "\n".join(rows)
 
 
+def page(lines: list[Line], quiet: float) -> str:
+    """race.md."""
+    curves = so_far(lines)
+    runs = {(line["log"], line["method"], str(line["settings"])): "" for line in lines}
+    for line in lines:
+        if line["others"] <= quiet:
+            runs.pop((line["log"], line["method"], str(line["settings"])), None)
+    names = ", ".join(sorted({f"{method} on {log}" for log, method, _ in runs}))
+    noise = f"\nOther processes took more than {quiet:.0%} of the cores during runs of {names}.\n" if runs else ""
+    return "\n\n".join((_HEAD, verdict(curves), table(curves) + noise)).rstrip() + "\n"
+
+
+def verdict(curves: dict[str, dict[str, Curve]], since: float = 3.0) -> str:
+    """Log by log, whether ours is the upper envelope from some second on, and who is above it meanwhile."""
+    told = []
+    for log, found in curves.items():
+        seconds = sorted({since, *(second for curve in found.values() for second in curve[0] if second > since)})
+        above: dict[str, list[float]] = {}
+        for second in seconds:
+            ours = at(found[OURS], second)
+            for name, curve in found.items():
+                if name != OURS and at(curve, second) > ours:
+                    above.setdefault(name, []).append(second)
+        misses = [
+            f"{name} is above it from {times[0]:.1f} s on"
+            + ("" if times[-1] == seconds[-1] else f" to {times[-1]:.1f} s")
+            for name, times in above.items()
+        ]
+        told.append(f"- {log}: {'; '.join(misses) if misses else f'{OURS} is highest from {since:g} s on'}.")
+    return "\n".join(told)
+
+
 def draw(curves: dict[str, dict[str, Curve]], folder: Path) -> None:
     """A panel for each log, for pages on white and for those in dark mode."""
     import matplotlib
@@ -100,11 +136,13 @@ def _panel(axis: Any, log: str, found: dict[str, Curve], colours: dict[str, str]
         is_ours = method == OURS
         width, height = (3.2, 3) if is_ours else (1.7, 2)
         (line,) = axis.plot(seconds, test, color=colours[method], linewidth=width, zorder=height)
-        axis.plot(seconds[:1], test[:1], "o", color=colours[method], markersize=4, zorder=height)
+        axis.plot(seconds[:1], test[:1], "o", color=colours[method], markersize=5, zorder=height)
         axis.plot([seconds[-1], end], [test[-1]] * 2, color=colours[method], linewidth=width / 2, linestyle=":")
         drawn[method] = line
     axis.set_xscale("log")
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_xticks(TICKS, [f"{second:g}" for second in TICKS])
+    axis.minorticks_off()
+    axis.set_xlim(0.15, end * 1.1)
     axis.set_ylim(0)
     axis.set_title(log, loc="left", fontsize=14)
     axis.spines[["top", "right"]].set_visible(False)
