@@ -45,7 +45,21 @@ def test_a_run_off_after_a_search_in_rounds(log, tmp_path, capsys):
 
 def test_what_is_typed_is_not_searched(log, tmp_path, capsys):
     """The paper's grid for VINS, with all but its margin fixed."""
-    words = ("--space", "paper", "--reg", 0.001, "--set", "dim=4", "--set", "beta=1", "--set", "kappa=8", "--trials", 9, *QUICK)
+    words = (
+        "--space",
+        "paper",
+        "--reg",
+        0.001,
+        "--set",
+        "dim=4",
+        "--set",
+        "beta=1",
+        "--set",
+        "kappa=8",
+        "--trials",
+        9,
+        *QUICK,
+    )
     best = told(capsys, "tune", log, "--out", tmp_path, "--sampler", "vins", *words)
     assert best["trials"] == 4
     assert set(best["sampler"]) == {"margin"}

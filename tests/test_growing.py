@@ -66,10 +66,12 @@ def test_several_days_make_one_log() -> None:
     assert log.repeats == 2
 
 
-def test_weights_add_up() -> None:
+def test_weights_add_up(caplog: pytest.LogCaptureFixture) -> None:
     day = vr.Interactions.from_arrays([1, 1, 2], [7, 7, 8], repeats="count")
     assert day.extend(day, repeats="sum").weights.tolist() == [4, 2]
+    assert not caplog.messages
     assert day.extend(vr.Interactions.from_arrays([1], [7]), repeats="sum").weights.tolist() == [3, 1]
+    assert caplog.messages == ["the log has weights and the new log has none, whose rows count 1 each"]
 
 
 def test_known_negatives_grow_along() -> None:

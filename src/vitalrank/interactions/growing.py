@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ from vitalrank.errors import DataError
 from vitalrank.interactions.encoding import Codes, Ids
 from vitalrank.interactions.lookup import IdIndex
 from vitalrank.interactions.unrecognised_time import unit_of
+
+logger = logging.getLogger(__name__)
 
 
 class Rows(NamedTuple):
@@ -90,7 +93,7 @@ def _merged(log: Rows, more: Rows, name: str) -> Rows:
         np.concatenate([log.users, user_codes[more.users]]),
         np.concatenate([log.items, item_codes[more.items]]),
         None if log.times is None or more.times is None else np.concatenate([log.times, more.times]),
-        _joined_weights(log, more),
+        _joined_weights(log, more, name),
         user_ids,
         item_ids,
         IdIndex(user_ids, "user"),
@@ -124,8 +127,11 @@ def _appended(
     return np.concatenate([known, ids[new]]), numbers
 
 
-def _joined_weights(log: Rows, more: Rows) -> NDArray[np.float32] | None:
+def _joined_weights(log: Rows, more: Rows, name: str) -> NDArray[np.float32] | None:
     if log.weights is None and more.weights is None:
         return None
+    if log.weights is None or more.weights is None:
+        has, lacks = (name, "the log") if log.weights is None else ("the log", name)
+        logger.warning("%s has weights and %s has none, whose rows count 1 each", has, lacks)
     parts = [np.ones(len(one.items), np.float32) if one.weights is None else one.weights for one in (log, more)]
     return np.concatenate(parts)
