@@ -96,14 +96,28 @@ class Run:
             if time.monotonic() > end or any(process.poll() is not None for process in processes):
                 return
             time.sleep(0.05)
-        time.sleep(self._random.uniform(0.0, 10.0))  # while it starts, reads, joins, trains, writes
+        if self._random.random() < 0.5:  # while they start, read, join
+            time.sleep(self._random.uniform(0.0, 10.0))
+        else:  # while they train and write
+            self._await_an_epoch(processes)
+            time.sleep(self._random.uniform(0.0, 2.0))
+        if any(process.poll() is not None for process in processes):
+            return
+        found = ranks_of(self._name)
         number = min(left, 2 if len(self.kills) % 3 == 2 else 1)
-        for rank in self._random.sample(sorted(found), number):
+        for rank in self._random.sample(sorted(found), min(number, len(found))):
             with suppress(ProcessLookupError):
                 os.kill(found[rank], signal.SIGKILL)
                 epoch = self._epoch()
                 self.kills.append({"rank": rank, "after": round(time.monotonic() - began, 2), "saved_epoch": epoch})
         time.sleep(1.0)
+
+    def _await_an_epoch(self, processes: list[Any]) -> None:
+        before, end = self._epoch(), time.monotonic() + 120.0
+        while self._epoch() == before and time.monotonic() < end:
+            if any(process.poll() is not None for process in processes):
+                return
+            time.sleep(0.05)
 
     def _epoch(self) -> int:
         try:

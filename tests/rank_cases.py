@@ -73,8 +73,29 @@ def outcome(model):
     return {"tables": tables, "history": history, "best": model.history.best_epoch}
 
 
-def fitted(train, sampler=None, dim=8, bias=False, valid=None, **options):
-    return outcome(vr.MF(dim=dim, bias=bias).fit(train, sampler, valid=valid, **{**FIT, **options}))
+def fitted(train, sampler=None, dim=8, bias=False, valid=None, normalize=False, **options):
+    return outcome(vr.MF(dim, bias, normalize).fit(train, sampler, valid=valid, **{**FIT, **options}))
+
+
+def warm():
+    """On a log that has grown, from an earlier model."""
+    whole = log()[0]
+    start = vr.MF(dim=8).fit(whole.split_last(0.2)[0], vr.VINS(), **FIT)
+    return outcome(vr.MF(dim=8).fit(whole, vr.VINS(), start=start, **{**FIT, "epochs": 1}))
+
+
+def refitted():
+    train, valid, _ = log()
+    model = vr.MF(dim=8).fit(train, vr.VINS(), valid=valid, **FIT)
+    return outcome(model.refit(train, progress=False))
+
+
+def resumed():
+    """Six epochs, of which this group does some: the variables of the environment say where it stops."""
+    train, valid, _ = log()
+    run, last = os.environ["RANKS_RUN"], int(os.environ["RANKS_STOP"])
+    stop = {"callbacks": [lambda record, model: record["epoch"] == last], "checkpoint": run, "resume": True}
+    return fitted(train, vr.VINS(), valid=valid, epochs=6, schedule="cosine", optimizer="adam", **stop)
 
 
 def counted():
@@ -116,12 +137,14 @@ CASES = {
     **{f"sampler {name}": partial(lambda s: fitted(log()[0], s), sampler) for name, sampler in SAMPLERS.items()},
     **{
         f"{loss} {optimizer}": partial(
-            lambda loss, optimizer: fitted(log()[0], vr.Uniform(), loss=loss, optimizer=optimizer, negatives=3),
+            lambda loss, optimizer: fitted(
+                log()[0], vr.Uniform(), loss=loss, optimizer=optimizer, negatives=3, epochs=1, batch=128
+            ),
             loss,
             optimizer,
         )
         for loss in registry.LOSSES
-        for optimizer in ("adam", "adagrad", "sgd")
+        for optimizer in registry.OPTIMIZERS
     },
     "valid": lambda: fitted(log()[0], vr.VINS(), valid=log()[1], epochs=4, schedule="cosine", dim=20),
     "patience": lambda: fitted(log()[0], vr.VINS(), valid=log()[1], epochs=30, lr=0.3, patience=2),
@@ -140,6 +163,9 @@ CASES = {
     "a user who has seen all": lambda: fitted(full_user(), vr.VINS(), batch=4),
     "two users": lambda: fitted(vr.Interactions.from_arrays([0, 0, 1, 1, 1], [0, 1, 1, 2, 3]), vr.Uniform(), batch=2),
     "two items": lambda: fitted(vr.Interactions.from_arrays([0, 1, 2, 3, 4], [0, 1, 0, 1, 0]), vr.Uniform()),
+    "cosines": lambda: fitted(log()[0], vr.VINS(), normalize=True, loss="softmax", temperature=0.2, reg=0.0),
+    "warm start": warm,
+    "refit": refitted,
     "wide": lambda: fitted(log()[0], vr.VINS(), dim=67, epochs=1),
 }
 
@@ -148,7 +174,7 @@ def run(names):
     """What each case gives, or its error."""
     found = {}
     for name in names:
-        found[name] = CASES[name]()
+        found[name] = resumed() if name == "resumed" else CASES[name]()
     return found
 
 
