@@ -83,6 +83,8 @@ def test_ids_of_digits_are_strings_where_those_of_the_log_are(tmp_path, text):
     day = vr.read(tmp_path / "day.txt", like=log)
     assert (day.user_ids.tolist(), day.item_ids.tolist()) == ([1, 2], ["5", "7"])
     assert log.extend(day).item_ids.tolist() == ["5", "A6", "7"]
+    vr.prepare_log(tmp_path / "day.txt", tmp_path / "prepared")
+    assert vr.read(tmp_path / "prepared", like=log).item_ids.tolist() == [5, 7]  # settled when it was prepared
 
 
 def test_a_log_takes_no_columns():

@@ -94,7 +94,7 @@ def read(
     if not isinstance(path, str | PathLike | list | tuple):
         return _from_memory(path, (user, item, time, weight), repeats, file_options=(sep, header, like))
     if isinstance(path, str | PathLike) and is_prepared(path):
-        return _from_prepared(Path(path), [user, item, time, weight, sep, header, like], repeats, on_bad)
+        return _from_prepared(Path(path), [user, item, time, weight, sep, header], repeats, on_bad)
     collector = Collector(skip=on_bad == "skip", repeats=repeats, like=like)
     collect(path, (user, item, time, weight), sep, header, collector)
     return collector.finish(printable(path, 200))
