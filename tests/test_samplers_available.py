@@ -46,8 +46,8 @@ def told(world, seed: int, step: int) -> list[Row]:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("step", [0, 3])
-def test_every_sampler_treats_later_items_as_seen(variant, step):
+def test_every_sampler_treats_later_items_as_seen(variant):
+    step = 3
     world, sampler = timed_world(step), VARIANTS[variant]
     k = 1 if variant in KEEPS_ALL else 2
     draw = sampler.bind(world.log, 5, available=True)(*world.batch, step=step, k=k)

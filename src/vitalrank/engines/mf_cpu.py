@@ -15,6 +15,7 @@ from vitalrank.config import TrainConfig
 from vitalrank.engines.base import HostEngine, Totals
 from vitalrank.engines.correcting import corrected
 from vitalrank.engines.mf import MFEngine, new_tables
+from vitalrank.engines.shared_negatives import SharedNegatives
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.batches import Batch, load_batch
 from vitalrank.kernels.cpu.training.permutation import Permutation, epoch_permutation
@@ -49,6 +50,8 @@ class LogRows(Protocol):
 class CpuEngine(MFEngine, HostEngine):
     """Trains in compiled steps, one per batch, on NumPy arrays; the bits do not depend on the number of threads."""
 
+    _shared: SharedNegatives | None = None  # an engine of blocks has another sampler for each
+
     def __init__(
         self,
         train: Interactions,
@@ -66,6 +69,7 @@ class CpuEngine(MFEngine, HostEngine):
             self._buffers = StepMemory(
                 sizes, self._batch, dim + bias, self._sampler.needs_scores, train.weights is not None
             )
+        self._shared = SharedNegatives.of(self._sampler, config, self._batch)
 
     @property
     def users(self) -> Array:
@@ -122,6 +126,10 @@ class CpuEngine(MFEngine, HostEngine):
                 yield self._buffers.batch(start, min(self._batch, len(several.users) - start))
 
     def _train_batch(self, batch: Batch, step_size: float, totals: Totals) -> None:
+        if self._shared is not None and len(batch.users) > 1:
+            self.step += 1
+            self._shared.train(self._step_config, step_size, batch, self._tables, totals)
+            return
         draw = corrected(self._draw(batch), self._config, np)
         self.step += 1
         ids, weights = np.ascontiguousarray(draw.ids, np.int64), np.ascontiguousarray(draw.weights, np.float32)

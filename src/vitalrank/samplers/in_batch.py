@@ -73,10 +73,28 @@ class BoundInBatch(BoundSampler):
         inside[self.pool] = True
         return inside
 
+    @property
+    def is_by_rows(self) -> bool:
+        """Whether the negatives of a row are those of the rows after it, but for what its user has seen: an engine may
+        then score them without asking for their ids.
+        """
+        return self.counts is None and self._available is None
+
+    def many(self, size: int) -> int:
+        """How many rows of a batch of that size give a negative."""
+        others = max(size - 1, 1)
+        return others if self.settings.candidates is None else min(self.settings.candidates, others)
+
+    def weights_of(self, positives: NDArray[np.int32], corrected: bool) -> NDArray[np.float32]:
+        """The weight of each positive of a batch as a negative of other rows, ``1 / (k q_j)`` if it is corrected."""
+        inside = self._inside[positives].astype(np.float32)
+        if not corrected:
+            return inside
+        return np.asarray(inside * (np.exp(-self._log_share[positives]) / self.many(len(positives))), np.float32)
+
     def _draw(self, request: SampleRequest) -> Draw:
         backend, size = request.backend, request.batch_size
-        others = max(size - 1, 1)
-        many = others if self.settings.candidates is None else min(self.settings.candidates, others)
+        many = self.many(size)
         numbers = backend.cast(backend.row_numbers(size + many), np.int64)
         whole = request.whole
         rows = numbers[:size] if whole is None else backend.cast(whole.rows, np.int64)

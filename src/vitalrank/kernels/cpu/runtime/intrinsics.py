@@ -1,4 +1,4 @@
-"""Compiler intrinsics: prefetch, count of trailing zeros, atomics, yielding the processor."""
+"""Compiler intrinsics: prefetch, count of trailing zeros, powers of two, atomics, yielding the processor."""
 
 from __future__ import annotations
 
@@ -48,6 +48,17 @@ def _lowest_bit(typing_context: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
+def _power_of_two(typing_context: Any, exponent: Any) -> Any:
+    """Emit ``2 ** exponent`` of a whole float32 from -126 to 127, by its bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(32)
+        biased = builder.add(builder.fptosi(args[0], word), word(127))
+        return builder.bitcast(builder.shl(biased, word(23)), ir.FloatType())
+
+    return types.float32(types.float32), generate
+
+
 def _atomic_load(typing_context: Any, array: Any) -> Any:
     """Emit an atomic load (acquire) of the first int64 of an array."""
 
@@ -82,6 +93,7 @@ def _yield_thread(typing_context: Any) -> Any:
 prefetch_line: Any = _prefetch(locality=3)
 prefetch_line_once: Any = _prefetch(locality=_USED_ONCE)
 lowest_bit: Any = intrinsic(_lowest_bit)
+power_of_two: Any = intrinsic(_power_of_two)
 atomic_load: Any = intrinsic(_atomic_load)
 fetch_add: Any = intrinsic(_fetch_add)
 yield_thread: Any = intrinsic(_yield_thread)
