@@ -2,7 +2,6 @@
 
 import weakref
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from vitalrank import losses
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError, TrainingError
 from vitalrank.kernels.cpu.training.permutation import epoch_permutation, row_at
+from vitalrank.samplers import Draw
 
 LOG = vr.Interactions.from_arrays([0, 0, 0, 1, 1, 2, 2, 2, 3], [0, 1, 2, 0, 5, 1, 3, 4, 2])
 
@@ -47,7 +47,7 @@ class ScriptedDraws:
         weights[ids < 0] = 0.0
         self.batches.append((users.copy(), positives.copy(), ids.copy(), weights.copy()))
         tries = np.full(len(users), 2, np.int32)
-        return SimpleNamespace(ids=ids, weights=weights, tries=tries, log_q=None, violated=None)
+        return Draw(ids, weights, tries)
 
 
 def trained(config, sampler, dim=5, bias=False, log=LOG, epochs=3):
@@ -78,7 +78,8 @@ def by_autograd(config, begin, batches, frozen=0, softmax=False):
     )
     optimizer = makers[config.optimizer]([users.weight, items.weight])
     loss_of = losses.LOSSES[config.loss].function
-    extra = {"margin": config.margin} if config.loss == "hinge" else {}
+    weight = losses.gbce_weight(config.calibration, config.negatives, len(begin["items"]))
+    extra = {"hinge": {"margin": config.margin}, "gbce": {"positive_weight": weight}}.get(config.loss, {})
     seen = []
     for u, i, j, w in batches:
         drawn = (j >= 0).any(1)

@@ -40,7 +40,7 @@ def test_a_search_over_a_grid(parts):
     best, chosen = -1.0, None
     for settings in ParameterGrid({"dim": [2, 8], "bias": [False, True]}):
         model = base.clone(fitted).set_params(**settings).fit(train, vr.VINS(), epochs=2, threads=1, seed=0)
-        assert model.get_params() == settings
+        assert model.get_params() == {**fitted.get_params(), **settings}
         score = model.score(valid)
         assert score == vr.evaluate(model, valid, at=10)["ndcg@10"]
         if score > best:

@@ -10,7 +10,7 @@ def among(names: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[str],
 
     Examples
     --------
-    >>> among(SAMPLERS)("uni,v")
+    >>> among(["uni", "vins", "dns"])("uni,v")
     ['uni,vins']
     """
 

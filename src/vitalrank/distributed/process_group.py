@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # ``vitalrank --help`` does without numpy
+    from numpy.typing import NDArray
 
 Value = TypeVar("Value")
 
