@@ -244,7 +244,7 @@ def test_an_unexpected_error_is_one_line_that_says_how_to_see_more():
 def test_a_signal_at_an_awkward_moment_ends_the_command_too(name, code, place):
     lines = ["import os, signal, time, vitalrank.cli as c, vitalrank.cli.doctor as d"]
     if place == "before the command":
-        lines.append(f"c.Commands.parse_args = lambda *given: os.kill(os.getpid(), signal.{name})")
+        lines.append(f"c.Commands.parse_args = lambda *_: (os.kill(os.getpid(), signal.{name}), time.sleep(9))")
     else:
         lines += [
             "class Freed:",
