@@ -90,8 +90,8 @@ def loop() -> asyncio.AbstractEventLoop:
 
 
 @cache
-def started(with_token: bool) -> Any:
-    """A server that is up; it stays so."""
+def started(with_token: bool) -> tuple[Any, asyncio.Task[None]]:
+    """A server that is up, and the task of its life: the event loop holds no reference to it that keeps it."""
     server = app(with_token)
     incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -99,14 +99,14 @@ def started(with_token: bool) -> Any:
     life = loop().create_task(server({"type": "lifespan", "state": {}}, incoming.get, outgoing.put))
     assert loop().run_until_complete(outgoing.get())["type"] == "lifespan.startup.complete"
     assert not life.done()
-    return server
+    return server, life
 
 
 def case(rng: Random) -> None:
     """Some requests to one server, half of them at the same time."""
     with_token = rng.random() < 0.1
     requests = [Request(rng) for _ in range(rng.choice([1, 8, 8, 70]))]
-    answers = loop().run_until_complete(_serve(started(with_token), requests))
+    answers = loop().run_until_complete(_serve(started(with_token)[0], requests))
     for request, (status, body) in zip(requests, answers, strict=True):
         request.check(status, body, with_token)
 
