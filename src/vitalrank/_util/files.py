@@ -165,22 +165,3 @@ def check_output(path: Path, is_ours: Callable[[str], bool] = is_marked, force: 
         raise StorageError(f"{name}: cannot be read ({printable(error)}); give another name.") from error
     if head and not is_ours(head):
         raise StorageError(f"{name}: exists and was not written by vitalrank; give another name, or --force.")
-
-
-def write_output(path: Path, text: str, is_ours: Callable[[str], bool] = is_marked, force: bool = False) -> None:
-    """Write a file that a user asked for, whole or not at all, unless a file of theirs has the name.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> place = Path(tempfile.mkdtemp()) / "a.toml"
-    >>> for dim in (8, 16):
-    ...     write_output(place, f"# {MARK}\\ndim = {dim}\\n")
-    >>> _ = place.write_text("my own")
-    >>> write_output(place, "dim = 32")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    vitalrank.errors.StorageError: ...a.toml: exists and was not written by vitalrank; give another name, or --force.
-    """
-    check_output(path, is_ours, force)
-    write_text(path, text)
