@@ -88,16 +88,14 @@ def main() -> None:
         (mf_cpu.CpuEngine, "_draw", "draw"), (mf_cpu, "train_step", "update"),
     ]:  # fmt: skip
         setattr(module, name, steps.stage(what, getattr(module, name)))
-    if group.size > 1:
-        gather = steps.stage("exchange", type(group).all_gather)
+    exchange = steps.stage("exchange", mf_ranks.RankBuffers.exchange)
 
-        def counted(self: Any, memory: Any, starts: Any, sizes: Any) -> None:
-            gather(self, memory, starts, sizes)
-            if len(starts) > 1 and memory.dtype.itemsize == 4:  # a step's, not a count of bytes
-                sent[0] += 1
-                sent[1] += sizes[self.rank] * memory.itemsize
+    def counted(self: Any, message: Any) -> None:
+        exchange(self, message)
+        sent[0] += 1
+        sent[1] += int(message.sizes[group.rank]) * message.memory.itemsize
 
-        type(group).all_gather = counted
+    mf_ranks.RankBuffers.exchange = counted  # type: ignore[method-assign]
     for kind in (ranked, mf_cpu.CpuEngine):
         kind._train_batch = steps.step(kind._train_batch)
         kind.run_epoch = first_steps(kind.run_epoch, steps)

@@ -4,7 +4,8 @@
 
 Log of Yelp's size, dim 64, batch 8192, one negative, Adam. Goals: at most 280 bytes for each positive; on loopback with
 two ranks at most 15 % of a step for what a process alone has not to do (message, exchange, laying out). The exchange of
-a step is that of the rank which came last: the others wait for it, which is imbalance and no cost of the exchange.
+a step is that of the rank which came last: the others wait for it, which is imbalance and no cost of the exchange. Ranks
+of one machine share memory for their messages; "loopback" is without it, as between machines.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from _rank_stages import BATCH, DIM
 from _ranks import free_port, rank_environment
 
 import vitalrank as vr
+from vitalrank.distributed.shared_memory import VARIABLE
 
 SPIN = "import time; b = time.perf_counter(); sum(i * i for i in range(6_000_000)); print(time.perf_counter() - b)"
 RATES = {"10 Gbit": ("10gbit", "256kb"), "1 Gbit": ("1gbit", "256kb")}  # tbf: rate and burst
@@ -49,8 +51,10 @@ def run(commands: Sequence[Sequence[str]], environments: Sequence[dict[str, str]
     return [out.splitlines()[-1] for out in found]
 
 
-def train(folder: Path, sampler: str, ranks: int, threads: int, steps: int, spaces: Sequence[str] = ()) -> Found:
-    """The steps of each rank, on loopback or each in its own network namespace."""
+def train(
+    folder: Path, sampler: str, ranks: int, threads: int, steps: int, spaces: Sequence[str] = (), shared: bool = False
+) -> Found:
+    """The steps of each rank: over shared memory, on loopback, or each in its own network namespace."""
     address, port = ("10.77.0.1" if spaces else "127.0.0.1"), free_port()
     command = [sys.executable, str(HERE / "_rank_stages.py"), str(folder), sampler, str(threads), str(steps)]
     if ranks == 1:
@@ -60,6 +64,7 @@ def train(folder: Path, sampler: str, ranks: int, threads: int, steps: int, spac
         rank_environment(r, ranks, port, address, f"veth-{'ab'[r]}" if spaces else "lo", here=1 if spaces else None)
         for r in range(ranks)
     ]
+    own = [{**one, VARIABLE: str(int(shared))} for one in own]
     return [json.loads(line) for line in run([place + command for place in places], own)]
 
 
@@ -169,20 +174,21 @@ def main() -> None:
         results["parallelism"] = [round(parallelism(), 2)]
         for sampler in ("uni", "vins"):
             seconds: dict[str, list[float]] = {TWO: [], "1 process x 2 threads": [], "1 x 1": []}
-            loopback: list[dict[str, float]] = []
+            ways: dict[str, list[dict[str, float]]] = {"shared memory": [], "loopback": []}
             for _ in range(asked.turns):  # turn by turn, so that a busy minute hits all
-                found = train(folder, sampler, 2, 1, asked.steps)
-                loopback.append(stages(found))
-                seconds[TWO].append(loopback[-1]["step"])
+                for way, measured in ways.items():
+                    found = train(folder, sampler, 2, 1, asked.steps, shared=way == "shared memory")
+                    measured.append(stages(found))
+                seconds[TWO].append(ways["shared memory"][-1]["step"])
                 seconds["1 process x 2 threads"].append(stages(train(folder, sampler, 1, 2, asked.steps))["step"])
                 seconds["1 x 1"].append(stages(train(folder, sampler, 1, 1, asked.steps))["step"])
-            best = min(loopback, key=lambda one: one["step"])
+            best = {way: min(measured, key=lambda one: one["step"]) for way, measured in ways.items()}
             results[sampler] = {
                 "stages, ms": best,
                 "bytes a positive": round(found[0]["sent"][1] / (found[0]["positives"] / 2), 1),
                 "bytes a step and rank": round(found[0]["sent"][1] / found[0]["sent"][0]),
-                "overhead": round(overhead(best), 3),
-                "overheads": [round(overhead(one), 3) for one in loopback],
+                "overhead": {way: round(overhead(one), 3) for way, one in best.items()},
+                "overheads": {way: [round(overhead(one), 3) for one in each] for way, each in ways.items()},
                 "steps, ms": {name: [round(one, 2) for one in each] for name, each in seconds.items()},
                 "2 x 1 against 1 x 2": round(min(seconds[TWO]) / min(seconds["1 process x 2 threads"]), 2),
             }
@@ -192,7 +198,7 @@ def main() -> None:
         for name, (rate, burst) in RATES.items() if os.geteuid() == 0 else ():
             results["links"][name] = wire(folder, rate, burst, asked.steps)
             print(name, json.dumps(results["links"][name]), flush=True)
-        results["model"] = model(results["uni"]["stages, ms"], results["uni"]["bytes a positive"])
+        results["model"] = model(results["uni"]["stages, ms"]["loopback"], results["uni"]["bytes a positive"])
     results["load after"], results["finished"] = os.getloadavg()[0], time.strftime("%H:%M")
     save("ranks", results)
 

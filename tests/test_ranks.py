@@ -44,7 +44,8 @@ def test_three_ranks_compute_the_bits_of_one_process(case, alone, three_ranks):
 
 def test_four_ranks_then_two_then_one_do_too(alone, tmp_path, monkeypatch):
     monkeypatch.setenv("RANKS_RUN", str(tmp_path / "run"))
-    for size, stop in ((4, 2), (2, 4)):
+    for size, stop, shared in ((4, 2, "1"), (2, 4, "0")):
+        monkeypatch.setenv("VITALRANK_SHARED_MEMORY", shared)  # 0: messages are sent
         monkeypatch.setenv("RANKS_STOP", str(stop))
         for found in answers(size, HERE / "rank_cases.py", *FEW, "resumed"):
             assert len(found.pop("resumed")["history"]) == stop

@@ -178,7 +178,7 @@ class RankedEngine(MFEngine, HostEngine):
         train_step(config, step_size, ids, weights, mix, batch, self._tables, step, *message.coalesced, halves=USERS)
         message.write(Contribution.of(draw, ids, weights, batch.weights, step.vanished))
         self._wait_while_compiling()
-        group.all_gather(buffers.memory, message.starts.tolist(), message.sizes.tolist())
+        buffers.exchange(message)
         whole = buffers.whole(ids.shape[1])
         lay_out(
             buffers.owners, message.starts, buffers.words, buffers.codes, whole.batch, whole.ids,

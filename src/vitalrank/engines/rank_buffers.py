@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from vitalrank._util.memory import large_zeros
 from vitalrank.distributed.group import Group
+from vitalrank.distributed.shared_memory import shared_zeros
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.batches import Batch
@@ -101,20 +102,29 @@ class RankBuffers:
         self._owners = Owners(owner, index, np.zeros(group.size, np.int64))
         self._everybody = np.zeros(0, np.int32)
         self._k = -1
+        self._room, self._turn, self._is_shared = 0, 0, False
+        self._ready = np.zeros(group.size, np.uint8)
         self.memory = np.zeros(0, np.float32)
         self._reserve(1)
 
     def begin(self, size: int) -> None:
         """Make ready for a batch of so many positives."""
         self.size = size
+        self._turn ^= 1  # ranks that share memory may still read what lies there of the batch before
+
+    @property
+    def _begin(self) -> int:
+        """Where the message of this rank begins."""
+        return (self._turn * self._group.size + self._group.rank) * self._room if self._is_shared else 0
 
     @property
     def own(self) -> Batch:
-        """Room for this rank's positives; their queries already lie in its message, which is the first."""
+        """Room for this rank's positives; their queries already lie in its message."""
         return self._own._replace(queries=self._queries(self.size))
 
     def _queries(self, count: int) -> NDArray[np.float32]:
-        return self.memory[HEADER : HEADER + count * self._width].reshape(count, self._width)
+        first = self._begin + HEADER
+        return self.memory[first : first + count * self._width].reshape(count, self._width)
 
     @property
     def owners(self) -> Owners:
@@ -142,11 +152,15 @@ class RankBuffers:
         if negatives == self._k:
             return
         self._k = negatives
-        words = words_of(self._most, self._width, negatives) + self._group.size * (HEADER + 2)
-        if len(self.memory) < words:
-            grown = large_zeros((words + words % 2,), np.float32)
-            grown[: len(self.memory)] = self.memory
-            self.memory = grown
+        room = -(-words_of(self._most, self._width, negatives) // HEADER) * HEADER  # whole cache lines
+        if self._room < room:
+            loaded = self._queries(self._most if self._room else 0).copy()
+            self._room = room
+            shared = shared_zeros(self._group, 2 * self._group.size * room)
+            self._is_shared = shared is not None
+            own = room + self._group.size * (HEADER + 2)
+            self.memory = large_zeros((own + own % 2,), np.float32) if shared is None else shared
+            self._queries(len(loaded))[...] = loaded
         shape = self._most, 1 + negatives
         losses, vanished = np.zeros(self._most, np.float32), np.zeros(self._most, np.bool_)
         self._step = StepBuffers(large_zeros(shape, np.float32), losses, vanished)
@@ -160,7 +174,7 @@ class RankBuffers:
         negatives = ids.shape[1]
         self._reserve(negatives)
         each, width = 1 + negatives, self._width
-        grads = HEADER + own * width
+        grads = self._begin + HEADER + own * width
         codes = grads + own * each
         losses = codes + own * each
         score_grads = self.memory[grads:codes].reshape(own, each)
@@ -175,14 +189,23 @@ class RankBuffers:
         return Message(self.memory, self._group.rank, batch, buffers, self._coalesced, starts, sizes)
 
     def _layout(self, negatives: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the messages lie: this rank's first, then the others by rank, each at an even word."""
+        """Where the messages lie: by rank in shared memory; else this rank's first, then the others by rank."""
         counts, own = self._owners.counts, self._group.rank
         sizes = np.array([words_of(int(count), self._width, negatives) for count in counts], np.int64)
+        if self._is_shared:
+            return (self._turn * len(counts) + np.arange(len(counts))) * self._room, sizes
         order = [own, *(rank for rank in range(len(counts)) if rank != own)]
         room = sizes[order] + sizes[order] % 2  # so that a header is aligned
         starts = np.zeros(len(counts), np.int64)
         starts[order] = np.cumsum(room) - room
         return starts, sizes
+
+    def exchange(self, message: Message) -> None:
+        """Wait for the messages of all ranks; those in shared memory are only said to be written."""
+        if self._is_shared:
+            self._group.all_gather(self._ready, range(self._group.size), [1] * self._group.size)
+        else:
+            self._group.all_gather(self.memory, message.starts.tolist(), message.sizes.tolist())
 
     def whole(self, negatives: int) -> Whole:
         """Room for the batch laid out."""
