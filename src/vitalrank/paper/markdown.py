@@ -105,8 +105,7 @@ _SCORE_NOTE = (
     "**Bold**: best of these by its mean; _italic_: best baseline of this study; `*`: second. The lines that compare "
     "VINS take the best and the second by each column's own metric. Mean ± standard deviation over seeds. p: paired "
     "t-test over users on NDCG@10, each user's value the mean over seeds, adjusted by Holm's method for the number of "
-    "contenders. †: a run was cut at the time limit for one run. Seconds in the tables of settings are the "
-    "processor's: of a final run with its evaluations on valid, and of all trials and run-offs."
+    "contenders. †: a run was cut at the time limit for one run."
 )
 
 
@@ -148,27 +147,28 @@ def _baseline(log: Data, metric: str, place: int) -> str | None:
 
 
 def _chosen_settings(logs: Data, names: Sequence[str]) -> list[str]:
-    """What the search chose, and what each run was like."""
+    """What the search chose, and what each run was like; its processor seconds, which older studies did not tell."""
     parts = []
     for log, found in logs.items():
+        shown = [found["rows"][name] for name in names if found["rows"].get(name, {}).get("settings") is not None]
+        is_timed = any(row.get("processor_seconds") for row in shown)
         rows = []
-        for name in names:
-            row = found["rows"].get(name)
-            if row is None or row["settings"] is None:
-                continue
+        for row in shown:
             chosen = ", ".join(f"{key} {value}" for key, value in row["settings"].items() if key != "dim")
-            rows.append([
-                label_of(row), chosen, str(row["trials"]), spread_text(row["valid"]), _plain(row["best_epoch"]),
-                _plain(row["tries"]), _plain(row.get("processor_seconds")), _whole(row.get("search_processor_seconds")),
-            ])  # fmt: skip
+            cells = [label_of(row), chosen, str(row["trials"]), spread_text(row["valid"]), _plain(row["best_epoch"])]
+            seconds = [_plain(row.get("processor_seconds")), _whole(row.get("search_processor_seconds"))]
+            rows.append([*cells, _plain(row["tries"]), *(seconds if is_timed else [])])
         if rows:
-            parts += [f"### {log}: settings", pipe_table(list(_SETTINGS_HEADER), rows)]
+            header = [*_SETTINGS_HEADER, *(_SECONDS_HEADER if is_timed else [])]
+            parts += [f"### {log}: settings", pipe_table(header, rows), *([_SECONDS_NOTE] if is_timed else [])]
     return parts
 
 
-_SETTINGS_HEADER = (
-    "", "chosen on valid", "trials", "NDCG@10 on valid", "best epoch", "tries", "s a run", "s of the search",
-)  # fmt: skip
+_SETTINGS_HEADER = ("", "chosen on valid", "trials", "NDCG@10 on valid", "best epoch", "tries")
+_SECONDS_HEADER = ("s a run", "s of the search")
+_SECONDS_NOTE = (
+    "Seconds are the processor's: of a final run with its evaluations on valid, and of all trials and run-offs."
+)
 
 
 def _whole(seconds: float | None) -> str:

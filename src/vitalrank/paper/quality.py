@@ -50,7 +50,7 @@ def searches(study: Study) -> list[Task]:
 
 def scores(study: Study, source: Source) -> Data:
     """Table 2: every method on test with its best settings, and VINS against the others."""
-    runs = {method.name: study.outcomes(source, method) for method in study.chosen}
+    runs = {method.name: _when_all_are_done(study, source, method) for method in study.chosen}
     rows = {name: _row(study, source, METHODS[name], found) for name, found in runs.items()}
     placed = standings(rows)
     finished = {name: found for name, found in runs.items() if name in placed["order"]}
@@ -60,6 +60,12 @@ def scores(study: Study, source: Source) -> Data:
         "ours_against": _against(OURS, finished),
         "forms_against": {name: _against(name, _only(finished, name)) for name in FORMS if name in finished},
     }
+
+
+def _when_all_are_done(study: Study, source: Source, method: StudyMethod) -> list[Outcome]:
+    """The outcomes of a method, none before its last seed: a mean over other seeds than the others' ranks nothing."""
+    is_done = all(study.store.read(job) is not None for job in study.finals(source, method))
+    return study.outcomes(source, method) if is_done else []
 
 
 def standings(rows: Mapping[str, Data]) -> Data:
