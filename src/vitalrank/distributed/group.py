@@ -62,11 +62,16 @@ class Group(ProcessGroup):
         flat = memory if isinstance(memory, torch.Tensor) else torch.from_numpy(memory)
         own = flat[starts[self.rank] : starts[self.rank] + sizes[self.rank]]
         peers = [(self.rank + step) % self.size for step in range(1, self.size)]
+        pieces: list[tuple[Any, torch.Tensor, int]]
+        pieces = [(dist.irecv, flat[starts[r] : starts[r] + sizes[r]], r) for r in peers if sizes[r]]
+        pieces += [(dist.isend, own, r) for r in reversed(peers) if sizes[self.rank]]
         with self._connected():
-            waits = [self._receive(flat[starts[r] : starts[r] + sizes[r]], r) for r in peers if sizes[r]]
-            waits += [self._send(own, r) for r in reversed(peers) if sizes[self.rank]]
-            for wait in waits:
-                wait.wait()
+            if flat.is_cuda:  # NCCL wants all of them as one call
+                works = dist.batch_isend_irecv([dist.P2POp(*piece, self._process_group) for piece in pieces])
+            else:
+                works = [call(piece, rank, self._process_group) for call, piece, rank in pieces]
+            for work in works:
+                work.wait()
 
     def all_reduce(self, tensor: torch.Tensor) -> None:
         """The sum over all ranks, in place: the same bits on each, and again for as many ranks."""
@@ -160,10 +165,10 @@ class Group(ProcessGroup):
                     piece[...] = received
 
     def _send(self, tensor: torch.Tensor, rank: int) -> Any:
-        return dist.isend(tensor, group=self._process_group, group_dst=rank)
+        return dist.isend(tensor, rank, self._process_group)
 
     def _receive(self, tensor: torch.Tensor, rank: int) -> Any:
-        return dist.irecv(tensor, group=self._process_group, group_src=rank)
+        return dist.irecv(tensor, rank, self._process_group)
 
     # ------------------------------------------------------------------------------------------------ failures
 

@@ -56,6 +56,7 @@ def join_group() -> ProcessGroup:
     if not is_started():
         return SINGLE
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a rank that ends is no news
+    _take_card()
     group = _joined()
     os.environ[_OWNER] = str(os.getpid())
     _current.append(group)
@@ -94,9 +95,10 @@ def _joined() -> Group:
         store, rank, size = next(iter(dist.rendezvous("env://", timeout=timedelta(seconds=_JOIN_SECONDS))))
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         prefix = dist.PrefixStore(f"vitalrank/{attempt}", store)
-        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        _await_others(store, size, attempt)
-        dist.init_process_group(backend, store=prefix, rank=rank, world_size=size, timeout=short)
+        has_cards = _await_others(store, size, attempt, torch.cuda.is_available())
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if has_cards else "gloo", store=prefix, rank=rank, world_size=size, timeout=short
+        )
         return Group(dist.PrefixStore("group", prefix), rank, size, None, patience)
     except GroupError:
         raise
@@ -107,8 +109,23 @@ def _joined() -> Group:
         ) from error
 
 
-def _await_others(store: Any, size: int, attempt: str) -> None:
-    """Wait until all ranks have started, so that the short timeout of a message is not spent on the slowest."""
+def _take_card() -> None:
+    """Let this rank see one GPU of its machine alone, that of its local rank."""
+    local, cards = os.environ.get("LOCAL_RANK", "0"), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if cards is None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = local
+    elif cards:
+        names = cards.split(",")
+        os.environ["CUDA_VISIBLE_DEVICES"] = names[int(local)] if int(local) < len(names) else ""
+
+
+def _await_others(store: Any, size: int, attempt: str, has_card: bool) -> bool:
+    """Wait until all ranks have started, so that the short timeout of a message is not spent on the slowest.
+
+    Returns whether every rank has a GPU.
+    """
+    cards = f"vitalrank/{attempt}/cards"
+    store.add(cards, int(has_card))
     key, end = f"vitalrank/{attempt}/started", time.monotonic() + _JOIN_SECONDS
     started = store.add(key, 1)
     while started < size:
@@ -116,6 +133,7 @@ def _await_others(store: Any, size: int, attempt: str) -> None:
             raise GroupError(f"only {started} of {size} ranks started within {_JOIN_SECONDS} s; see that all can.")
         time.sleep(_POLL_SECONDS)
         started = store.add(key, 0)
+    return bool(store.add(cards, 0) == size)
 
 
 def numeric_environment() -> dict[str, Any]:
