@@ -157,7 +157,7 @@ def peer_curve(logs: Logs, name: str, settings: Settings, budget: float) -> Curv
     train, valid, test = logs
     python = peers_python(RECBOLE, "recbole") if name.startswith("RecBole") else peers_python(PACKAGES)
     if python is None:
-        raise SystemExit(f"{name} could not be installed")
+        raise RuntimeError("it could not be installed")
     curve: Curve = {}
     with tempfile.TemporaryDirectory() as folder:
         scipy.sparse.save_npz(Path(folder) / "train.npz", train.csr)
@@ -174,12 +174,12 @@ def peer_curve(logs: Logs, name: str, settings: Settings, budget: float) -> Curv
         ]
         # implicit asks for one thread of BLAS; threads that wait should not count as working
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
-        done = subprocess.run(
-            [str(one) for one in command], capture_output=True, text=True, cwd=folder, env=environment
-        )
+        texts = [str(one) for one in command]
+        limit = 60 + 40 * budget  # an epoch of RecBole may take many budgets
+        done = subprocess.run(texts, capture_output=True, text=True, cwd=folder, env=environment, timeout=limit)
         found = [line for line in done.stdout.splitlines() if line.startswith("SPENT ")]
         if not found:
-            raise SystemExit(f"{name} failed:\n{done.stderr[-2000:]}")
+            raise RuntimeError(done.stderr[-2000:])
         for number, (seconds, processor) in enumerate(json.loads(found[0].removeprefix("SPENT "))):
             with np.load(Path(folder) / f"{number}.npz") as arrays:
                 vectors = Vectors(train, arrays["users"], arrays["items"])
@@ -217,7 +217,11 @@ def race(folder: Path, logs: list[str], budget: float, minutes: float) -> None:
             continue
         logs_parts = parts(folder, log)
         before = busy()
-        curve = run(logs_parts, name, settings, budget)
+        try:
+            curve = run(logs_parts, name, settings, budget)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:  # the others go on
+            print(f"{log}: {name} {settings} failed: {error}", flush=True)
+            continue
         own, everyone, ticks = busy() - before
         facts = {"cores": CORES, "budget": budget, "others": round(float((everyone - own) / ticks), 3)}
         facts |= {"date": time.strftime("%Y-%m-%d"), "machine": machine()["cpu"]}
