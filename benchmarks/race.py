@@ -161,19 +161,8 @@ def peer_curve(logs: Logs, name: str, settings: Settings, budget: float) -> Curv
     curve: Curve = {}
     with tempfile.TemporaryDirectory() as folder:
         scipy.sparse.save_npz(Path(folder) / "train.npz", train.csr)
-        command = [
-            python,
-            HERE / "race_peers.py",
-            name,
-            folder,
-            json.dumps(settings),
-            CORES,
-            budget * CORES,
-            FIRST,
-            STEP,
-        ]
-        # implicit asks for one thread of BLAS; threads that wait should not count as working
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+        command = [python, HERE / "race_peers.py", name, folder, json.dumps(settings), CORES, budget, FIRST, STEP]
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # implicit asks for it: its own threads are faster
         texts = [str(one) for one in command]
         limit = 60 + 40 * budget  # an epoch of RecBole may take many budgets
         done = subprocess.run(texts, capture_output=True, text=True, cwd=folder, env=environment, timeout=limit)
