@@ -4,8 +4,8 @@
 
 Log of Yelp's size, dim 64, batch 8192, one negative, Adam. Goals: at most 280 bytes for each positive; on loopback with
 two ranks at most 15 % of a step for what a process alone has not to do (message, exchange, laying out). The exchange of
-a step is that of the rank which came last: the others wait for it, which is imbalance and no cost of the exchange. Ranks
-of one machine share memory for their messages; "loopback" is without it, as between machines.
+a step is that of the rank which came last: the others wait for it, which is imbalance and no cost of the exchange.
+Ranks of one machine share memory for their messages; "loopback" is without it, as between machines.
 """
 
 from __future__ import annotations

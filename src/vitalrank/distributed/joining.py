@@ -83,7 +83,8 @@ def _joined() -> Group:
         dist: Any = import_module("torch.distributed")
     except ModuleNotFoundError as missing:
         raise SettingError("several ranks need torch: pip install 'vitalrank[torch]'.") from missing
-    from vitalrank.distributed.group import Group, patience_of
+    from vitalrank.distributed.group import Group
+    from vitalrank.distributed.monitor import patience_of
 
     patience = patience_of()
     short = timedelta(seconds=patience)

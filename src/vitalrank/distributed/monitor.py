@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -130,3 +131,11 @@ class Monitor:
             time.sleep(pause)
             pause = min(pause * 1.5, _POLLS[1])
         return True
+
+
+def patience_of() -> float:
+    """Seconds without a sign of life after which a rank counts as gone: VITALRANK_GROUP_SECONDS, 30 by default."""
+    try:
+        return max(float(os.environ.get("VITALRANK_GROUP_SECONDS", "30")), 1.0)
+    except ValueError:
+        return 30.0

@@ -103,7 +103,6 @@ class RankBuffers:
         self._everybody = np.zeros(0, np.int32)
         self._k = -1
         self._room, self._turn, self._is_shared = 0, 0, False
-        self._ready = np.zeros(group.size, np.uint8)
         self.memory = np.zeros(0, np.float32)
         self._reserve(1)
 
@@ -203,7 +202,7 @@ class RankBuffers:
     def exchange(self, message: Message) -> None:
         """Wait for the messages of all ranks; those in shared memory are only said to be written."""
         if self._is_shared:
-            self._group.all_gather(self._ready, range(self._group.size), [1] * self._group.size)
+            self._group.synchronize()
         else:
             self._group.all_gather(self.memory, message.starts.tolist(), message.sizes.tolist())
 
