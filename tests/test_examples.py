@@ -40,3 +40,21 @@ def test_text_encoder_learns_on_mined_negatives(capsys):
     losses, recalls = ([float(value) for value in re.findall(rf"{name} (\S+)", said)] for name in ("loss", "recall@5"))
     assert losses[-1] < losses[0]
     assert recalls[-1] > max(recalls[0], 0.8)
+
+
+@pytest.mark.parametrize(
+    ("example", "package", "name"),
+    [("lightning_loop", "lightning", "loss"), ("hugging_face_trainer", "transformers", "recall@5")],
+)
+def test_loops_of_other_libraries_learn(example, package, name, capsys):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip(package, reason=f"examples/{example}.py needs {package}")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        runpy.run_path(str(EXAMPLES / f"{example}.py"), run_name="__main__")
+    finally:
+        torch.set_num_threads(threads)
+    found = [float(value) for value in re.findall(rf"epoch .*{name} (\S+)", capsys.readouterr().out)]
+    assert len(found) >= 4
+    assert found[-1] < found[0] if name == "loss" else found[-1] > max(found[0], 0.9)
