@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vitalrank._util.memory import large_zeros, untouched_zeros
 from vitalrank.config import TrainConfig
-from vitalrank.engines.base import Engine
+from vitalrank.engines.base import Engine, HostEngine
 from vitalrank.engines.correcting import check_loss, positive_weight, score_scale
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.initial import fill_normal
@@ -104,6 +104,34 @@ class MFEngine(Engine):
     def _step_sizes(self, rate: Callable[[float], float]) -> list[float]:
         """The step size of each batch of the epoch."""
         return self._step_config.optimizer.step_sizes(rate, len(self._train), self._batch, self.step)
+
+
+class HostMFEngine(MFEngine, HostEngine):
+    """An engine whose tables are NumPy arrays."""
+
+    _tables: Tables
+
+    @property
+    def users(self) -> Array:
+        """The users' vectors, live."""  # (U, d)
+        return self._tables.users[:, 0]
+
+    @property
+    def items(self) -> Array:
+        """The items' vectors, live."""  # (I, d)
+        return self._tables.items
+
+    def values(self) -> dict[str, Array]:
+        return self._live()
+
+    def state(self) -> dict[str, Array]:
+        return self._live_state()
+
+    def _live_state(self) -> dict[str, Array]:
+        return {"users": self._tables.users[:, 1:], "items": self._tables.item_state}
+
+    def _assign(self, into: Array, array: Array) -> None:
+        into[...] = array
 
 
 def step_config_of(

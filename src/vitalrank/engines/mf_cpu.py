@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from vitalrank._util.devices import enough_memory
 from vitalrank._util.memory import large_zeros
 from vitalrank.config import TrainConfig
-from vitalrank.engines.base import HostEngine, Totals
+from vitalrank.engines.base import Totals
 from vitalrank.engines.correcting import corrected
-from vitalrank.engines.mf import MFEngine, new_tables
+from vitalrank.engines.mf import HostMFEngine, new_tables
 from vitalrank.engines.shared_negatives import SharedNegatives
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.batches import Batch, load_batch
@@ -47,7 +47,7 @@ class LogRows(Protocol):
         """Of the positives."""  # (N,)
 
 
-class CpuEngine(MFEngine, HostEngine):
+class CpuEngine(HostMFEngine):
     """Trains in compiled steps, one per batch, on NumPy arrays; the bits do not depend on the number of threads."""
 
     _shared: SharedNegatives | None = None  # an engine of blocks has another sampler for each
@@ -70,28 +70,6 @@ class CpuEngine(MFEngine, HostEngine):
                 sizes, self._batch, dim + bias, self._sampler.needs_scores, train.weights is not None
             )
         self._shared = SharedNegatives.of(self._sampler, config, self._batch)
-
-    @property
-    def users(self) -> Array:
-        """The users' vectors, live."""  # (U, d)
-        return self._tables.users[:, 0]
-
-    @property
-    def items(self) -> Array:
-        """The items' vectors, live."""  # (I, d)
-        return self._tables.items
-
-    def values(self) -> dict[str, Array]:
-        return self._live()
-
-    def state(self) -> dict[str, Array]:
-        return self._live_state()
-
-    def _live_state(self) -> dict[str, Array]:
-        return {"users": self._tables.users[:, 1:], "items": self._tables.item_state}
-
-    def _assign(self, into: Array, array: NDArray[Any]) -> None:
-        into[...] = array
 
     def run_epoch(self, epoch: int, rate: Callable[[float], float], on_progress: Callable[[Totals], None]) -> Totals:
         self._sampler.reset()

@@ -18,9 +18,9 @@ from vitalrank._util.devices import enough_memory
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.group import Group
 from vitalrank.distributed.ranges import rank_bounds
-from vitalrank.engines.base import HostEngine, Totals
+from vitalrank.engines.base import Totals
 from vitalrank.engines.correcting import corrected
-from vitalrank.engines.mf import MFEngine, new_shard
+from vitalrank.engines.mf import HostMFEngine, new_shard
 from vitalrank.engines.mf_cpu import ADVICE, UNMIXED
 from vitalrank.engines.rank_buffers import Contribution, RankBuffers
 from vitalrank.engines.row_shards import RowShards, add_counts, check_rows_known, check_same
@@ -37,10 +37,10 @@ from vitalrank.samplers.settings import CallableSampler
 Array = NDArray[Any]
 
 
-class RankedEngine(MFEngine, HostEngine):
+class RankedEngine(HostMFEngine):
     """One rank's part of a training in compiled steps; tables, moments and history are those of ``CpuEngine``.
 
-    The users' tables have the size of the whole, but memory only for the rows of this rank.
+    The users' tables have the size of the whole, but memory only for the rows of this rank; the others are 0.
     """
 
     takes_views = True
@@ -81,28 +81,6 @@ class RankedEngine(MFEngine, HostEngine):
             )
         if isinstance(self._sampler, BoundSampler) and self._sampler.follows_batch:  # reads the items of all users
             check_rows(self._train.indptr, self._train.items, self._train.n_users, self._train.n_items)
-
-    @property
-    def users(self) -> Array:
-        """The users' vectors, live; those of other ranks are 0."""  # (U, d)
-        return self._tables.users[:, 0]
-
-    @property
-    def items(self) -> Array:
-        """The items' vectors, live."""  # (I, d)
-        return self._tables.items
-
-    def values(self) -> dict[str, Array]:
-        return self._live()
-
-    def state(self) -> dict[str, Array]:
-        return self._live_state()
-
-    def _live_state(self) -> dict[str, Array]:
-        return {"users": self._tables.users[:, 1:], "items": self._tables.item_state}
-
-    def _assign(self, into: Array, array: NDArray[Any]) -> None:
-        raise NotImplementedError  # _restore is this class's own
 
     # ------------------------------------------------------------------------------------- whole and own values
 
