@@ -137,8 +137,11 @@ def wire(folder: Path, rate: str, burst: str, steps: int) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------- the model
 
 
-def model(found: dict[str, float], message_bytes: float) -> dict[str, Any]:
-    """Hours of an epoch by the stages measured here with one thread a rank: a model, not a measurement."""
+def model(found: dict[str, float], alone: float, message_bytes: float) -> dict[str, Any]:
+    """Hours of an epoch by the stages measured here with one thread a rank: a model, not a measurement.
+
+    ``alone`` are the milliseconds of a step of one process with one thread, and one rank of the model.
+    """
     shared = sum(found[name] for name in SHARED) * 2 / BATCH / 1e3  # of two ranks; seconds for a positive
     all_ranks = (found["lay out"] + found["update"]) / BATCH / 1e3
     hours: dict[str, dict[str, dict[str, float]]] = {}
@@ -146,9 +149,9 @@ def model(found: dict[str, float], message_bytes: float) -> dict[str, Any]:
         for rows in (10**9, 10**10, 10**11):
             for ranks in (1, 8, 16, 32, 64):
                 transfer = message_bytes * 8 * (ranks - 1) / ranks / (gbit * 1e9)
-                seconds = rows * (shared / ranks + all_ranks + transfer)
+                each = shared / ranks + all_ranks + transfer if ranks > 1 else alone / BATCH / 1e3
                 row = hours.setdefault(f"{gbit} Gbit", {}).setdefault(f"{rows:.0e}", {})
-                row[str(ranks)] = round(seconds / 3600, 2)
+                row[str(ranks)] = round(rows * each / 3600, 3)
     return {
         "assumptions": (
             "mode exact; one rank a machine, one thread a rank; time for a positive of load, draw, the users' half of "
@@ -198,7 +201,9 @@ def main() -> None:
         for name, (rate, burst) in RATES.items() if os.geteuid() == 0 else ():
             results["links"][name] = wire(folder, rate, burst, asked.steps)
             print(name, json.dumps(results["links"][name]), flush=True)
-        results["model"] = model(results["uni"]["stages, ms"]["loopback"], results["uni"]["bytes a positive"])
+        uni = results["uni"]
+        alone = min(uni["steps, ms"]["1 x 1"])
+        results["model"] = model(uni["stages, ms"]["loopback"], alone, uni["bytes a positive"])
     results["load after"], results["finished"] = os.getloadavg()[0], time.strftime("%H:%M")
     save("ranks", results)
 
