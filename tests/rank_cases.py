@@ -102,7 +102,7 @@ def counted():
     from vitalrank.analysis import Counted
 
     sampler = Counted(vr.VINS())
-    return fitted(log()[0], sampler, callbacks=[sampler.follow])
+    return fitted(log()[0], sampler, callbacks=[sampler.on_epoch])
 
 
 def known():

@@ -65,18 +65,23 @@ def test_counting_changes_nothing_and_each_epoch_is_its_own():
     def look(record, model):
         seen.append(dict(record["imbalance"]))
 
-    counted = vr.MF(dim=4).fit(LOG, sampler, epochs=3, progress=False, callbacks=[sampler.follow, look])
+    counted = vr.MF(dim=4).fit(LOG, sampler, epochs=3, progress=False, callbacks=[sampler.on_epoch, look])
     np.testing.assert_array_equal(plain.item_table, counted.item_table)
     assert repr(sampler) == repr(vr.VINS())
     assert [record["imbalance"] for record in counted.history] == seen
     assert all(one["min"] <= one["median"] <= one["max"] < len(LOG) for one in seen)
     json.dumps(counted.history.records, allow_nan=False)
+    record = {}
+    sampler.bind(LOG)
+    with pytest.warns(DeprecationWarning, match="on_epoch"):
+        sampler.follow(record, counted)
+    assert "imbalance" in record
 
 
 def test_popular_draws_even_out_the_imbalance():
     def widest(sampler):
         counted = analysis.Counted(sampler)
-        model = vr.MF(dim=4).fit(LOG, counted, epochs=1, progress=False, callbacks=[counted.follow])
+        model = vr.MF(dim=4).fit(LOG, counted, epochs=1, progress=False, callbacks=[counted.on_epoch])
         return model.history[-1]["imbalance"]["max"]
 
     assert widest(vr.Popularity(beta=1.0)) < widest(vr.Uniform())

@@ -147,6 +147,26 @@ def test_one_name_stands_for_one_thing():
     assert not unclear
 
 
+def type_aliases() -> dict[str, set[str]]:
+    """What the type aliases of the library stand for, by name; those of commands are their options."""
+    found: dict[str, set[str]] = {}
+    for path in SOURCES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not isinstance(node, ast.Assign) or role_of(path) == "command":
+                continue
+            name = ast.unparse(node.targets[0])
+            if re.fullmatch("[A-Z][a-z][A-Za-z]*", name):
+                found.setdefault(name, set()).add(ast.unparse(node.value).replace("np.typing.", ""))
+    return found
+
+
+def test_a_type_alias_has_one_meaning_and_no_name_of_a_class():
+    aliases = type_aliases()
+    assert len(aliases) > 30
+    assert {name: values for name, values in aliases.items() if len(values) > 1} == {}
+    assert aliases.keys() & definitions().keys() == set()
+
+
 MOST_LINES = 249
 MOST_PARAMETERS = 7
 # Files that are longer, still.

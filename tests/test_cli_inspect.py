@@ -20,7 +20,7 @@ def trained(tmp_path_factory):
     sampler = analysis.Counted(vr.VINS(kappa=32))
     model = vr.MF(dim=8)
     model.held_out = {"valid": valid, "test": valid}
-    model.fit(train, sampler, valid=valid, epochs=9, lr=0.01, callbacks=[sampler.follow], checkpoint=folder)
+    model.fit(train, sampler, valid=valid, epochs=9, lr=0.01, callbacks=[sampler.on_epoch], checkpoint=folder)
     return model, folder
 
 

@@ -107,7 +107,7 @@ def test_psi_falls_with_the_rank_and_the_trial_agrees(data):
         assert trial == pytest.approx(formula, rel=0.2, abs=0.05)
 
 
-def test_every_contender_has_the_same_budget(data):
+def test_every_method_has_the_same_budget(data):
     rows = data["table2"]["rows"]
     assert rows.keys() == set(NAMES)
     for name, row in rows.items():

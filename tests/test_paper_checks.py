@@ -103,7 +103,7 @@ CASES = [  # the claim's words, the experiment, what holds, what does not
     ("MARank VINS recommends better", "figure9", models(1.1, 1.1), models(1.1, 0.9)),
     ("first of the paper's samplers on valid", "table2", standing("softmax", "vins", "dns"), standing("dns", "vins")),
     ("first of the paper's samplers on test", "table2", standing("softmax", "vins", "dns"), standing("dns", "vins")),
-    ("first of all contenders", "table2", standing("vins", "softmax"), standing("softmax", "vins")),
+    ("first of all methods", "table2", standing("vins", "softmax"), standing("softmax", "vins")),
 ]  # fmt: skip
 
 
@@ -136,7 +136,7 @@ KNN_CASES = [  # the claim's words, the order, what is said, whether it holds an
         "place 1 of 2, first VINS (Item-KNN, no sampler, is above VINS with 0.4000: place 2 of 3 with it)", True, False,
     ),
     ("first of the paper's samplers on test", ("vins", "itemknn", "dns"), "place 1 of 2, first VINS", True, True),
-    ("first of all contenders", ("itemknn", "vins"), "place 2 of 2, first Item-KNN", False, None),
+    ("first of all methods", ("itemknn", "vins"), "place 2 of 2, first Item-KNN", False, None),
     (
         "outperform all other", ("vins", "itemknn", "lfm-w", "dns"),
         "first three: VINS, LFM-W, DNS (Item-KNN, no sampler, is above LFM-W with 0.4000)", True, False,

@@ -115,12 +115,12 @@ def test_a_table_of_other_logs_is_refused(study, source):
 def test_the_command_takes_a_table(study, source, tmp_path):
     paper.add_to(app)
     logs = ("--data", source.path, "--min-user", 2, "--min-item", 2)
-    words = ("paper", "table2", *logs, "--contenders", "itemknn", "--tuned", study[1], "--out", tmp_path, "--json")
+    words = ("paper", "table2", *logs, "--methods", "itemknn", "--tuned", study[1], "--out", tmp_path, "--json")
     done = CliRunner().invoke(app, [str(word) for word in words])
     assert done.exit_code == 0, done.exception
     facts = json.loads((tmp_path / "table2.json").read_text())["facts"]
     assert facts["searched"] is False
-    assert facts["command"].endswith("--contenders itemknn --tuned table2.json")
+    assert facts["command"].endswith("--methods itemknn --tuned table2.json")
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,7 @@ def test_the_command_writes_a_figure_to_a_new_folder(command, source, tmp_path):
 
 @pytest.mark.parametrize(("seconds", "finished"), [(0, False), (600, True)])
 def test_the_command_says_what_is_left_undone(command, source, tmp_path, seconds, finished):
-    study = ("--quick", "--contenders", "itemknn", "--set", "trials=2", "--budget-seconds", seconds)
+    study = ("--quick", "--methods", "itemknn", "--set", "trials=2", "--budget-seconds", seconds)
     logs = ("--data", source.path, "--min-user", 2, "--min-item", 2)
     done = command("table2", *logs, *study, "--out", tmp_path, "--json")
     assert done.exit_code == 0, done.exception
@@ -292,9 +292,9 @@ def test_the_command_says_what_is_left_undone(command, source, tmp_path, seconds
 def test_the_command_it_tells_has_what_changes_results():
     study = StudySettings.quick(seeds=3, workers=9, trial_epochs=4)
     logs, tuned = [Path("far/away/a.tsv"), Path("b.tsv")], Path("far/away/table2.json")
-    chosen = {"min_user": 0, "min_item": None, "contenders": "uni,vins", "tuned": tuned, "earlier": None}
+    chosen = {"min_user": 0, "min_item": None, "methods": "uni,vins", "tuned": tuned, "earlier": None}
     told = paper._command("all", logs, chosen, True, study)
-    what = "--data a.tsv --data b.tsv --quick --min-user 0 --contenders uni,vins --tuned table2.json"
+    what = "--data a.tsv --data b.tsv --quick --min-user 0 --methods uni,vins --tuned table2.json"
     assert told == f"vitalrank paper all {what} --seeds 3 --set trial_epochs=4"
 
 
@@ -302,16 +302,16 @@ def test_the_command_it_tells_has_what_changes_results():
     ("arguments", "word"),
     [
         (["table9"], "table9"),
-        (["table1", "--contenders", "uni,magic"], "magic"),
-        (["table1", "--contenders", ""], "no name"),
-        (["table1", "--contenders", " ,"], "no name"),
-        (["table3", "--contenders", "uni,dns"], "it needs lfm-w or vins."),
-        (["table4", "--contenders", "itemknn"], "it needs uni, pop,"),
-        (["table5", "--contenders", "uni"], "it needs lfm-w or vins."),
-        (["figure3", "--contenders", "dns"], "it needs uni or vins."),
-        (["figure5", "--contenders", "sa,itemknn"], "it needs uni, pop,"),
-        (["figure7", "--contenders", "pop"], "it needs uni, dns, lfm-w or vins."),
-        (["variations", "--contenders", "uni"], "it needs vins."),
+        (["table1", "--methods", "uni,magic"], "magic"),
+        (["table1", "--methods", ""], "no name"),
+        (["table1", "--methods", " ,"], "no name"),
+        (["table3", "--methods", "uni,dns"], "it needs lfm-w or vins."),
+        (["table4", "--methods", "itemknn"], "it needs uni, pop,"),
+        (["table5", "--methods", "uni"], "it needs lfm-w or vins."),
+        (["figure3", "--methods", "dns"], "it needs uni or vins."),
+        (["figure5", "--methods", "sa,itemknn"], "it needs uni, pop,"),
+        (["figure7", "--methods", "pop"], "it needs uni, dns, lfm-w or vins."),
+        (["variations", "--methods", "uni"], "it needs vins."),
         (["table1", "b.tsv"], "--data b.tsv"),
         (["table1", "--set", "size=3"], "size"),
         (["table1", "--protocol", "best"], "best"),
@@ -323,6 +323,12 @@ def test_mistakes_are_told(command, source, tmp_path, arguments, word):
     done = command(*arguments, "--data", source.path, "--out", tmp_path)
     assert isinstance(done.exception, SettingError)
     assert word in str(done.exception)
+
+
+def test_the_former_name_of_methods_still_works(command, source, tmp_path):
+    done = command("table1", "--contenders", "uni,magic", "--data", source.path, "--out", tmp_path)
+    assert "magic" in str(done.exception)
+    assert "--methods" in done.stderr
 
 
 EMPTY = json.dumps({
@@ -354,7 +360,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_training(command, source
     (tmp_path / "file").write_text("")
     places = {"--out": tmp_path / "out", "--work": tmp_path / "work", option: tmp_path / "file" / "below"}
     words = [word for pair in places.items() for word in pair]
-    done = command("table2", "--data", source.path, "--contenders", "itemknn", *words)
+    done = command("table2", "--data", source.path, "--methods", "itemknn", *words)
     assert isinstance(done.exception, StorageError)
     assert "cannot be written" in str(done.exception)
 

@@ -358,7 +358,7 @@ def test_a_batch_that_fails_is_told_to_each_caller():
     async def ask():
         batcher = Batcher(fail, window=0.05)
         task = asyncio.create_task(batcher.run())
-        found = await asyncio.gather(*(batcher.ask(number) for number in range(3)), return_exceptions=True)
+        found = await asyncio.gather(*(batcher.submit(number) for number in range(3)), return_exceptions=True)
         task.cancel()
         return found
 
@@ -377,10 +377,10 @@ def test_requests_that_wait_during_a_ranking_are_the_next_batch():
     async def ask():
         batcher = Batcher(answer, window=0, most=4)
         task = asyncio.create_task(batcher.run())
-        first = asyncio.create_task(batcher.ask(0))
+        first = asyncio.create_task(batcher.submit(0))
         while not begun.is_set():
             await asyncio.sleep(0.001)
-        found = await asyncio.gather(first, *(batcher.ask(number) for number in range(1, 7)))
+        found = await asyncio.gather(first, *(batcher.submit(number) for number in range(1, 7)))
         task.cancel()
         return found
 

@@ -131,7 +131,7 @@ def test_counts_of_an_epoch_are_logged_too(wandb):
     counted = vr.analysis.Counted(vr.Uniform())
     with vr.training.WandB() as tracker:
         run = wandb.run
-        vr.MF(dim=4).fit(TRAIN, counted, epochs=1, callbacks=[counted.follow, tracker], progress=False)
+        vr.MF(dim=4).fit(TRAIN, counted, epochs=1, callbacks=[counted.on_epoch, tracker], progress=False)
     assert run.logged[0][1]["imbalance.max"] > 0
 
 

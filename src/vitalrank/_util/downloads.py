@@ -22,7 +22,7 @@ from vitalrank._util.partial import Part, Reply
 from vitalrank.errors import DataError, StorageError
 
 CHUNK = 1 << 18
-Progress = Callable[[int, int | None], None]  # bytes done, bytes in all if known
+OnBytes = Callable[[int, int | None], None]  # bytes done, bytes in all if known
 _MAGIC = {".zip": b"PK\x03\x04", ".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd", ".parquet": b"PAR1"}
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<?xml")
 
@@ -37,7 +37,7 @@ def download(
     url: str,
     target: Path,
     sha256: str | None = None,
-    progress: Progress | None = None,
+    progress: OnBytes | None = None,
     timeout: float = 60.0,
     *,
     is_kept: bool = True,
@@ -98,7 +98,7 @@ def _reason(error: Exception) -> str:
     return first_line(reason) if isinstance(reason, BaseException) else printable(reason, 200)
 
 
-def _fetch(url: str, part: Part, progress: Progress | None, timeout: float, may_resume: bool) -> None:
+def _fetch(url: str, part: Part, progress: OnBytes | None, timeout: float, may_resume: bool) -> None:
     """Append what is missing to the part file, or start anew where it cannot be resumed."""
     done = part.resumable_bytes(may_resume)
     headers = {"User-Agent": "vitalrank"} | part.range_headers(done)
@@ -131,7 +131,7 @@ def _fetch(url: str, part: Part, progress: Progress | None, timeout: float, may_
     _fetch(url, part, progress, timeout, may_resume)
 
 
-def _receive(answer: http.client.HTTPResponse, file: BinaryIO, reply: Reply, progress: Progress | None) -> None:
+def _receive(answer: http.client.HTTPResponse, file: BinaryIO, reply: Reply, progress: OnBytes | None) -> None:
     done, total = reply.start, reply.total
     while chunk := answer.read(CHUNK):
         file.write(chunk)

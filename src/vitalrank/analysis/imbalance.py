@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,7 +83,7 @@ def summary(values: NDArray[Any] | Sequence[float]) -> dict[str, float]:
 class Counted:
     """A sampler whose draws are counted, epoch by epoch, while a model trains with it.
 
-    Give it to ``fit`` as the sampler and its ``follow`` as a callback: each record of the history then has
+    Pass it to ``fit`` as the sampler and its ``on_epoch`` as a callback: each record of the history then has
     ``imbalance``, a dict with min, quartiles and max of the imbalance values counted in that epoch and, as
     ``never``, the share of the items trained on that were no negative at all; and ``tries_sd``, the standard deviation
     of the tries.
@@ -97,7 +98,7 @@ class Counted:
     >>> import vitalrank as vr
     >>> log = vr.datasets.synthetic(users=50, items=40, interactions=600, seed=0)
     >>> sampler = Counted(vr.Popularity(beta=1.0))
-    >>> model = vr.MF(dim=8).fit(log, sampler, epochs=2, callbacks=[sampler.follow], progress=False)
+    >>> model = vr.MF(dim=8).fit(log, sampler, epochs=2, callbacks=[sampler.on_epoch], progress=False)
     >>> sorted(model.history[-1]["imbalance"])
     ['max', 'median', 'min', 'never', 'q25', 'q75']
     """
@@ -115,8 +116,8 @@ class Counted:
         self._bound = self.sampler.bind(train, seed, **{**options, "count": True})
         return self._bound
 
-    def follow(self, record: Record, model: object) -> None:
-        """Put the counts of the epoch into its record, and start again."""
+    def on_epoch(self, record: Record, model: object) -> None:
+        """Add the counts of the epoch to its record, and start again."""
         if self._bound is None or self._bound.counts is None:
             return
         counts = self._bound.counts
@@ -125,3 +126,8 @@ class Counted:
         record["imbalance"] = {**summary(counted_imbalance(counts)), "never": never}
         record["tries_sd"] = counts.tries_deviation
         counts.clear()
+
+    def follow(self, record: Record, model: object) -> None:
+        """The former name of :meth:`on_epoch`."""
+        warnings.warn("Counted.follow is now Counted.on_epoch.", DeprecationWarning, stacklevel=2)
+        self.on_epoch(record, model)

@@ -6,7 +6,7 @@ unpickled or executed.
 """
 
 from vitalrank.checkpoint.jsontext import to_json
-from vitalrank.checkpoint.layout import FORMAT, IDS, META, NEW, TENSORS, Ids, Saved
+from vitalrank.checkpoint.layout import FORMAT, IDS, META, NEW, TENSORS, IdPair, Saved
 from vitalrank.checkpoint.reading import generation, is_saved, read_folder, read_meta
 from vitalrank.checkpoint.removing import foreign_files, remove_folder
 from vitalrank.checkpoint.writing import new_temporary, write_folder, write_tensors
@@ -17,7 +17,7 @@ __all__ = [
     "META",
     "NEW",
     "TENSORS",
-    "Ids",
+    "IdPair",
     "Saved",
     "foreign_files",
     "generation",

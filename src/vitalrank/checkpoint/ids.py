@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vitalrank.checkpoint.layout import Ids
+from vitalrank.checkpoint.layout import IdPair
 
 _MAGIC = b"ARROW1\0\0"  # an Arrow file is this, a stream of messages, and a footer, which is not needed
 _COLUMNS = ("users", "items")
 
 
-def write_ids(path: Path, ids: Ids) -> None:
+def write_ids(path: Path, ids: IdPair) -> None:
     """Write ids as one row of two lists, since users and items differ in number."""
     columns = {}
     for name, values in zip(_COLUMNS, ids, strict=True):
@@ -30,7 +30,7 @@ def write_ids(path: Path, ids: Ids) -> None:
         writer.write_table(table)
 
 
-def read_ids(file: BufferedReader) -> Ids:
+def read_ids(file: BufferedReader) -> IdPair:
     """Read what :func:`write_ids` wrote; ValueError for anything else.
 
     The file may come from a stranger: it is taken only without compression, which could expand to any size, and

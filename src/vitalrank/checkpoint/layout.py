@@ -17,7 +17,7 @@ IDS = "ids.arrow"
 NEW = ".vitalrank.new"  # whole while it holds a META; what it lacks then is in its own place already
 OWN_KEYS = ("format", "library", "digests")  # of META; the rest is the caller's
 
-Ids = tuple[NDArray[Any], NDArray[Any]]
+IdPair = tuple[NDArray[Any], NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Saved:
 
     meta: dict[str, Any]
     tensors: dict[str, np.ndarray[Any, Any]]
-    ids: Ids | None
+    ids: IdPair | None
 
 
 def current_path(folder: Path, name: str) -> Path:

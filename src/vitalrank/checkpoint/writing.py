@@ -25,7 +25,7 @@ from vitalrank import __version__
 from vitalrank._util.locks import writing
 from vitalrank.checkpoint.ids import write_ids
 from vitalrank.checkpoint.jsontext import digest_of_meta, to_json
-from vitalrank.checkpoint.layout import FORMAT, IDS, META, NEW, OWN_KEYS, TENSORS, Ids
+from vitalrank.checkpoint.layout import FORMAT, IDS, META, NEW, OWN_KEYS, TENSORS, IdPair
 from vitalrank.checkpoint.reading import digest_of_file, whole_meta
 from vitalrank.errors import StorageError
 
@@ -36,7 +36,7 @@ def write_folder(
     path: str | os.PathLike[str],
     meta: Mapping[str, Any],
     tensors: Mapping[str, NDArray[Any]],
-    ids: Ids | None = None,
+    ids: IdPair | None = None,
 ) -> None:
     """Write a folder so that a crash at any moment leaves the old one or the new one, never a mixture.
 
@@ -102,7 +102,9 @@ def write_tensors(tensors: Mapping[str, NDArray[Any]], path: Path) -> None:
     path.chmod(mode)
 
 
-def _write_files(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], ids: Ids | None) -> None:
+def _write_files(
+    folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], ids: IdPair | None
+) -> None:
     write_tensors({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, folder / TENSORS)
     digests = {TENSORS: _digest(folder / TENSORS)}
     if ids is not None:

@@ -16,7 +16,7 @@ from vitalrank.cli.config import in_force, option_names, typed_and_filed
 from vitalrank.config import TrainConfig
 
 if TYPE_CHECKING:
-    from vitalrank.comparing import Callback, Method, Outcome, Results
+    from vitalrank.comparing import Method, Outcome, Results, RunCallback
     from vitalrank.history import Record
     from vitalrank.tuning import Tuned
 
@@ -100,7 +100,7 @@ def _typed(ctx: typer.Context) -> dict[str, Any]:
 
 
 @contextmanager
-def _reporter(epochs: int, quiet: bool) -> Iterator[Callback | None]:
+def _reporter(epochs: int, quiet: bool) -> Iterator[RunCallback | None]:
     """The current run on a terminal, a line per finished one; nothing if quiet."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -17,7 +17,7 @@ from rich.table import Table
 from vitalrank.cli import options
 
 if TYPE_CHECKING:
-    from vitalrank.comparing import Callback, Method, Outcome, Results
+    from vitalrank.comparing import Method, Outcome, Results, RunCallback
     from vitalrank.history import Record
     from vitalrank.models.base import Recommender
     from vitalrank.tuning import Tuned
@@ -134,7 +134,7 @@ def lessons(results: Results) -> list[str]:
 
 
 @contextmanager
-def _table(console: Console, lines: Sequence[DemoLine]) -> Iterator[Callback]:
+def _table(console: Console, lines: Sequence[DemoLine]) -> Iterator[RunCallback]:
     """A table that is updated during training on a terminal, and printed once in a pipe."""
     from vitalrank.comparing import Outcome
 

@@ -52,7 +52,7 @@ def paper(
     protocol: Annotated[
         str, typer.Option(help="valid, or paper: settings and epoch picked on test, as the paper does.")
     ] = "valid",
-    contenders: Annotated[
+    methods: Annotated[
         str | None,
         typer.Option(
             help="Comma-separated, such as uni,dns,lfm-w,vins.",
@@ -86,6 +86,7 @@ def paper(
     budget_seconds: Annotated[float | None, typer.Option(help="Start no new run after this many seconds.")] = None,
     run_seconds: Annotated[float | None, typer.Option(help="Maximum training time of one run, in seconds.")] = None,
     device: options.Device = "cpu",
+    contenders: Annotated[str | None, typer.Option(hidden=True)] = None,
     json: options.Json = False,
 ) -> None:
     """Reproduce a table or figure of the paper, or all, on these logs.
@@ -107,7 +108,10 @@ def paper(
         "run_seconds": run_seconds, "device": device,
     }  # fmt: skip
     _refuse_more(ctx.args)
-    names = _methods(contenders)
+    if contenders is not None:
+        typer.echo("warning: --contenders is now --methods.", err=True)
+        methods = contenders if methods is None else methods
+    names = _methods(methods)
     experiments = find_experiments(name, names if earlier is None else None)  # an earlier study may have who lacks
     sources = [replace(Source.of(path, min_user, min_item), path=str(_file(path))) for path in data]
     study_settings = _study(quick, {key: value for key, value in given.items() if value is not None}, settings or [])
@@ -115,7 +119,7 @@ def paper(
     with _reporter(quiet=json) as callback:
         study = Study(sources, study_settings, Store(work or out / "units"), names, callback, known)
         chosen = {
-            "min_user": min_user, "min_item": min_item, "contenders": contenders, "tuned": tuned, "earlier": earlier,
+            "min_user": min_user, "min_item": min_item, "methods": methods, "tuned": tuned, "earlier": earlier,
         }  # fmt: skip
         command = _command(name, data, chosen, quick, study_settings)
         files, is_finished = run_paper(experiments, study, out, command, earlier)
@@ -180,10 +184,10 @@ def _methods(names: str | None) -> tuple[str, ...]:
         return tuple(METHODS)
     chosen = tuple(name.strip() for name in names.split(",") if name.strip())
     if not chosen:
-        raise SettingError(f"--contenders {names!r}: no name in it; choose from {', '.join(METHODS)}.")
+        raise SettingError(f"--methods {names!r}: no name in it; choose from {', '.join(METHODS)}.")
     for name in chosen:
         if name not in METHODS:
-            raise SettingError(f"unknown contender {name!r}; choose from {', '.join(METHODS)}.")
+            raise SettingError(f"unknown method {name!r}; choose from {', '.join(METHODS)}.")
     return chosen
 
 

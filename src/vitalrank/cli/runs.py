@@ -91,7 +91,7 @@ def fit(
             from vitalrank.analysis import Counted
 
             counted = Counted(request.sampler)
-            request, kept = replace(request, sampler=counted), {**kept, "callbacks": [counted.follow]}
+            request, kept = replace(request, sampler=counted), {**kept, "callbacks": [counted.on_epoch]}
         given = dict(request.given)
         if "valid" not in parts and not taking.is_typed(ctx, "patience"):
             given.pop("patience", None)  # of a config file, which may also serve to train on everything

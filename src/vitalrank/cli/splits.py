@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Parts:
+class SplitLog:
     """The parts of a log, and what a reader of the results should know of them."""
 
     train: Any
@@ -43,7 +43,7 @@ SPLITS: dict[str, Callable[[Any, float, float], Any]] = {
 assert tuple(SPLITS) == SPLIT_NAMES
 
 
-def parts_of(log: Interactions, test: float, valid: float, split: str = "last", cutoff: str | None = None) -> Parts:
+def parts_of(log: Interactions, test: float, valid: float, split: str = "last", cutoff: str | None = None) -> SplitLog:
     """The split by the names of its parts; a share of 0 leaves that part out.
 
     Examples
@@ -61,10 +61,10 @@ def parts_of(log: Interactions, test: float, valid: float, split: str = "last", 
     else:
         train, *held_out = SPLITS[split](log, test, valid)
     parts = {name: part for name, part in zip(("valid", "test"), held_out, strict=True) if len(part)}
-    return Parts(train, parts, _unseen(train, parts))
+    return SplitLog(train, parts, _unseen(train, parts))
 
 
-def read_parts(path: Path, ctx: typer.Context, group: ProcessGroup | None = None) -> Parts:
+def read_parts(path: Path, ctx: typer.Context, group: ProcessGroup | None = None) -> SplitLog:
     """The log of a command, split by its options, or as it was prepared, then for one rank of the group."""
     from vitalrank.cli.choices import read_log
     from vitalrank.prepared import Prepared, is_prepared
@@ -75,7 +75,7 @@ def read_parts(path: Path, ctx: typer.Context, group: ProcessGroup | None = None
     return replace(split_log(log, ctx), whole=lambda: log)
 
 
-def _prepared_parts(prepared: Prepared, ctx: typer.Context, group: ProcessGroup) -> Parts:
+def _prepared_parts(prepared: Prepared, ctx: typer.Context, group: ProcessGroup) -> SplitLog:
     usual = {name: default for name, (_, default) in {**READING, **SPLIT}.items()} | {"valid": 0.1}
     given = [name for name in usual if name in ctx.params]
     odd = [name for name in given if is_typed(ctx, name) or (is_given(ctx, name) and ctx.params[name] != usual[name])]
@@ -84,14 +84,14 @@ def _prepared_parts(prepared: Prepared, ctx: typer.Context, group: ProcessGroup)
         raise SettingError(f"{printable(prepared.folder)} was filtered and split by data prepare; leave out {flags}.")
     train, *held_out = prepared.split(rank=group.rank, ranks=group.size).values()
     parts = {name: part for name, part in zip(prepared.parts[1:], held_out, strict=True) if len(part)}
-    return Parts(train, parts, _unseen(train, parts) if group.is_rank_zero else [], prepared.log)
+    return SplitLog(train, parts, _unseen(train, parts) if group.is_rank_zero else [], prepared.log)
 
 
 def _unseen(train: Interactions, parts: dict[str, Any]) -> list[str]:
     return [f"{name}: {unseen}." for name, part in parts.items() if (unseen := train.unseen_in(part)).rows]
 
 
-def split_log(log: Interactions, ctx: typer.Context) -> Parts:
+def split_log(log: Interactions, ctx: typer.Context) -> SplitLog:
     """The parts of a log that was read, by the options of a command."""
     given = ctx.params
     test, valid, split, cutoff = (given[name] for name in ("test", "valid", "split", "cutoff"))
@@ -112,7 +112,7 @@ def _check(ctx: typer.Context, split: str, cutoff: str | None) -> None:
         raise SettingError(f"{other} says what is held out for testing; leave out --test.")
 
 
-def _with_test_log(parts: Parts, path: Path, ctx: typer.Context) -> Parts:
+def _with_test_log(parts: SplitLog, path: Path, ctx: typer.Context) -> SplitLog:
     import vitalrank as vr
 
     given = vr.read(path, like=parts.train, **format_of(ctx))
@@ -122,4 +122,4 @@ def _with_test_log(parts: Parts, path: Path, ctx: typer.Context) -> Parts:
         f"test: {lost:,} of {len(given):,} rows of {path} are left out, whose user or item {ctx.params['log']} lacks."
     )
     notes = [*parts.notes, *([note] if lost else [])]
-    return Parts(parts.train, {**parts.held_out, "test": test}, notes)
+    return SplitLog(parts.train, {**parts.held_out, "test": test}, notes)

@@ -3,16 +3,16 @@
 from vitalrank.comparing.outcomes import Outcome
 from vitalrank.comparing.planning import Method, methods_of
 from vitalrank.comparing.results import Results, Row
-from vitalrank.comparing.running import Callback, compare, run_comparison
+from vitalrank.comparing.running import RunCallback, compare, run_comparison
 from vitalrank.comparing.tables import FORMATS, check_tables, write_tables
 
 __all__ = [
     "FORMATS",
-    "Callback",
     "Method",
     "Outcome",
     "Results",
     "Row",
+    "RunCallback",
     "check_tables",
     "compare",
     "methods_of",

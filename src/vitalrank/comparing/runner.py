@@ -117,7 +117,7 @@ class Runner:
 
         trainer = Trainer(
             replace(config, seed=seed),
-            callbacks=[counted.follow, report] if self.counted else [report],
+            callbacks=[counted.on_epoch, report] if self.counted else [report],
             checkpoint=folder,
             resume=folder is not None,
             progress=False,

@@ -44,7 +44,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # Called after each epoch (with its record; a true answer stops the run), each finished run and each finished search.
-Callback = Callable[[Method, int, "Record | Outcome | Tuned"], bool | None]
+RunCallback = Callable[[Method, int, "Record | Outcome | Tuned"], bool | None]
 
 
 def _or_significance(function: Callable[P, R]) -> Callable[P, R]:
@@ -83,7 +83,7 @@ def compare(
     valid: float = 0.1,
     out: str | os.PathLike[str] | None = None,
     keep_models: bool = False,
-    callback: Callback | None = None,
+    callback: RunCallback | None = None,
 ) -> Results:
     """Train every model with every sampler and every seed on one split, and rank them on the test part.
 
@@ -163,7 +163,7 @@ class _Grid:
 
     runner: Runner
     store: ComparisonFolder | None
-    callback: Callback | None
+    callback: RunCallback | None
 
     def run(self, plan: Sequence[tuple[Method, int]], shown_seed: int) -> list[Outcome]:
         """The outcome of each run, in order."""
@@ -226,7 +226,7 @@ def run_comparison(
     samplers: Mapping[str, Any],
     models: Mapping[str, Callable[[], Any]] | None = None,
     *,
-    follow: Callback | None = None,
+    follow: RunCallback | None = None,
     **options: Any,
 ) -> Results:
     """The former name of :func:`compare`, without baselines."""

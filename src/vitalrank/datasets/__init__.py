@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from vitalrank._util.display import quoted
-from vitalrank._util.downloads import Progress, cache_folder, download
+from vitalrank._util.downloads import OnBytes, cache_folder, download
 from vitalrank._util.files import check_output
 from vitalrank._util.outputs import check_not_input
 from vitalrank._util.parquet import is_marked_parquet, parquet_writer
@@ -35,7 +35,7 @@ def catalogue() -> tuple[Dataset, ...]:
     return tuple(DATASETS.values())
 
 
-def get(name: str, cache: str | PathLike[str] | None = None, progress: Progress | bool = True) -> Path:
+def get(name: str, cache: str | PathLike[str] | None = None, progress: OnBytes | bool = True) -> Path:
     """Fetch a known data set, or find it in the cache.
 
     No owner publishes a digest that we know: a download is checked for its length and its kind, and comes by https, but

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from vitalrank.interactions.encoding import Codes, Ids
 
-Permutation = NDArray[np.integer[Any]]
+RowOrder = NDArray[np.integer[Any]]
 _PREFIX = 1000  # rows
 
 
@@ -21,7 +21,7 @@ def starts(counts: NDArray[Any]) -> NDArray[np.int64]:
     return starts
 
 
-def row_order(users: Codes, times: NDArray[Any] | None) -> Permutation | None:
+def row_order(users: Codes, times: NDArray[Any] | None) -> RowOrder | None:
     """Stable order by user and time; None when the rows are sorted already."""
     prefix = users[:_PREFIX]  # most unsorted files show it in their first rows
     if (prefix[1:] < prefix[:-1]).any():
@@ -32,24 +32,24 @@ def row_order(users: Codes, times: NDArray[Any] | None) -> Permutation | None:
     return _sorted(users, times)
 
 
-def _sorted(users: Codes, times: NDArray[Any] | None) -> Permutation:
+def _sorted(users: Codes, times: NDArray[Any] | None) -> RowOrder:
     if times is None:
         return stable_order(users)
     by_time = _time_order(times)
     return by_time.take(stable_order(users.take(by_time)))
 
 
-def _row_numbers(count: int) -> Permutation:
+def _row_numbers(count: int) -> RowOrder:
     return np.arange(count, dtype=np.int32 if count < 1 << 31 else np.int64)
 
 
-def stable_order(codes: Codes) -> Permutation:
+def stable_order(codes: Codes) -> RowOrder:
     """Stable order by small numbers. A one-row matrix turned to columns is scipy's compiled counting sort."""
     rows = _row_numbers(len(codes))
     return csr_matrix((rows, codes, [0, len(codes)])).tocsc().data
 
 
-def _time_order(times: NDArray[Any]) -> Permutation:
+def _time_order(times: NDArray[Any]) -> RowOrder:
     """Stable order by time; integers within a range of 32 bits take two counting sorts."""
     least = times.min()
     if times.dtype != np.int64 or times.max() - least >= 1 << 32:
@@ -62,7 +62,7 @@ def _time_order(times: NDArray[Any]) -> Permutation:
 class Pairs(NamedTuple):
     """The rows of repeated (user, item) pairs, grouped by pair, and oldest first within a pair."""
 
-    rows: Permutation  # (N,) all rows
+    rows: RowOrder  # (N,) all rows
     repeats: NDArray[np.bool_]  # (N - 1,) whether rows[p + 1] is of the pair of rows[p]
 
     def kept(self, last: bool) -> NDArray[np.bool_]:

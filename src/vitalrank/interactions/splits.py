@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from vitalrank._util.checks import check_count, is_number
 from vitalrank.errors import SettingError
 
-Rows = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 
-def core_rows(users: NDArray[Any], items: NDArray[Any], min_user: int, min_item: int) -> Rows | None:
+def core_rows(users: NDArray[Any], items: NDArray[Any], min_user: int, min_item: int) -> Ints | None:
     """Positions of the largest part in which all users and items keep that many rows; None when that is every row."""
     for name, least in (("user", min_user), ("item", min_item)):
         check_count(f"k_core's {name}", least, least=0)
-    core: Rows | None = None
+    core: Ints | None = None
     while min_user or min_item:
         weak_users = np.bincount(users) < min_user
         weak_items = np.bincount(items) < min_item
@@ -30,7 +30,7 @@ def core_rows(users: NDArray[Any], items: NDArray[Any], min_user: int, min_item:
     return core
 
 
-def held_out(degree: Rows, fraction: float, valid: float | None, name: str = "split_last") -> tuple[Rows, Rows]:
+def held_out(degree: Ints, fraction: float, valid: float | None, name: str = "split_last") -> tuple[Ints, Ints]:
     """Rows of each user that go to the test and to the validation part.
 
     Test takes ``ceil(fraction * n)``, validation ``floor(valid * rest)`` but at least one; both shrink so that the
@@ -47,7 +47,7 @@ def held_out(degree: Rows, fraction: float, valid: float | None, name: str = "sp
     return test, np.minimum(wanted, rest - 1)
 
 
-def held_out_counts(degree: Rows, fraction: float | None, valid: float | None, count: int | None) -> tuple[Rows, Rows]:
+def held_out_counts(degree: Ints, fraction: float | None, valid: float | None, count: int | None) -> tuple[Ints, Ints]:
     """The same, by a share or by a number of rows.
 
     Examples
@@ -73,7 +73,7 @@ def check_share(name: str, share: float) -> None:
         raise SettingError(f"{name}={share!r}): give a number from 0 to below 1.")
 
 
-def last_of_users(indptr: Rows, counts: Rows) -> NDArray[np.bool_]:
+def last_of_users(indptr: Ints, counts: Ints) -> NDArray[np.bool_]:
     """Mask of the last ``counts[u]`` rows of every user."""  # (N,)
     # +1 where a user's range begins, -1 where it ends: the running sum is the mask.
     marks = np.zeros(int(indptr[-1]) + 1, np.int8)
@@ -82,7 +82,7 @@ def last_of_users(indptr: Rows, counts: Rows) -> NDArray[np.bool_]:
     return np.cumsum(marks[:-1], dtype=np.int8).view(np.bool_)
 
 
-def random_order(users: NDArray[Any], seed: int) -> Rows:
+def random_order(users: NDArray[Any], seed: int) -> Ints:
     """The rows by user, those of a user in random order; the same for a seed on every machine."""  # (N,)
     keys = np.random.Philox(key=seed).random_raw(len(users))
     return np.lexsort((keys, users))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from vitalrank._util.display import printable, quoted
 from vitalrank.errors import DataError
 
-Name = TypeVar("Name", str, int)
+NameT = TypeVar("NameT", str, int)
 SAMPLE = 50  # values of a column that we look at
 TIME_WORDS = {"time", "timestamp", "datetime", "date", "day", "dt", "ts", "when", "epoch"}
 ID_ENDS = ("id", "isbn", "asin")  # their digits may look like unix times
@@ -24,7 +24,7 @@ UNITS = (1, 1e3, 1e6, 1e9)  # seconds down to nanoseconds
 BLANK = {"", "none", "null", "nan", "nat", "<na>"}
 
 
-def ask_about_time(names: Iterable[Name], values: Callable[[Name], Iterable[Any]], where: str) -> None:
+def ask_about_time(names: Iterable[NameT], values: Callable[[NameT], Iterable[Any]], where: str) -> None:
     """Refuse to guess when one of these columns, none of which has a role yet, may hold the times."""
     found = [name for name in names if _is_time_name(name) or (not _is_id(name) and all_times(values(name)))]
     if found:

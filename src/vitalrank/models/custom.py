@@ -17,7 +17,7 @@ from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.models.base import Array, check_finite_table
 from vitalrank.models.custom_modules import CustomModel, check_kind, checked_clip, explain_failure, first_and_last
-from vitalrank.models.custom_networks import CustomNetwork, CustomSequenceNetwork, ItemTable
+from vitalrank.models.custom_networks import CustomNetwork, CustomSequenceNetwork, ItemModule
 from vitalrank.models.custom_scorer import ScoreNetwork, similar_histories
 from vitalrank.models.torch_model import TorchModel
 
@@ -78,7 +78,7 @@ class TorchRecommender(CustomModel, TorchModel):
     def __init__(
         self,
         encoder: nn.Module | None = None,
-        item_table: ItemTable | None = None,
+        item_table: ItemModule | None = None,
         *,
         score: nn.Module | None = None,
         length: int = 0,
@@ -114,7 +114,7 @@ class TorchRecommender(CustomModel, TorchModel):
             self._network.normalize = normalize
 
     def attach(
-        self, encoder: nn.Module | None = None, item_table: ItemTable | None = None, *, score: nn.Module | None = None
+        self, encoder: nn.Module | None = None, item_table: ItemModule | None = None, *, score: nn.Module | None = None
     ) -> TorchRecommender:
         """The loaded model over these modules, with the saved values in them."""
         model = TorchRecommender(encoder, item_table, score=score, **self._options())

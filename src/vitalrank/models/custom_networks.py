@@ -11,7 +11,7 @@ from vitalrank.engines.network import device_of, eval_mode
 from vitalrank.errors import SettingError
 from vitalrank.models.networks import DotNetwork, SequenceNetwork
 
-ItemTable = nn.Module | nn.Parameter
+ItemModule = nn.Module | nn.Parameter
 
 
 class CustomNetwork(DotNetwork):
@@ -20,7 +20,7 @@ class CustomNetwork(DotNetwork):
     uses_global_rng = True
     n_items = 0
 
-    def __init__(self, encoder: nn.Module, item_table: ItemTable, length: int, clip: float | None) -> None:
+    def __init__(self, encoder: nn.Module, item_table: ItemModule, length: int, clip: float | None) -> None:
         super().__init__()
         self.encoder = encoder
         self.items = _as_embedding(item_table) if isinstance(item_table, nn.Parameter) else item_table

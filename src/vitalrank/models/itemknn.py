@@ -18,7 +18,7 @@ from vitalrank.kernels.cpu.ranking.neighbours import nearest_neighbours
 from vitalrank.models.base import Array
 from vitalrank.models.item_weights import ItemWeightModel, sparse_columns, to_decay
 
-Floats = NDArray[np.float64]
+Values = NDArray[np.float64]
 
 
 class ItemKNN(ItemWeightModel):
@@ -126,29 +126,29 @@ class ItemKNN(ItemWeightModel):
         self.restore_sparse(tensors)
 
 
-def _cosine(model: ItemKNN, train: Interactions) -> tuple[Floats, Floats]:
+def _cosine(model: ItemKNN, train: Interactions) -> tuple[Values, Values]:
     return np.ones(train.n_users), train.item_degree.astype(np.float64)
 
 
-def _tfidf(model: ItemKNN, train: Interactions) -> tuple[Floats, Floats]:
+def _tfidf(model: ItemKNN, train: Interactions) -> tuple[Values, Values]:
     weight = _rarity(train)
     return weight, train.csr.T.astype(np.float64) @ weight
 
 
-def _bm25(model: ItemKNN, train: Interactions) -> tuple[Floats, Floats]:
+def _bm25(model: ItemKNN, train: Interactions) -> tuple[Values, Values]:
     length = 1 - model.b + model.b * train.item_degree / train.item_degree.mean()
-    norm: Floats = (1 + model.k1 * length) / (1 + model.k1)
+    norm: Values = (1 + model.k1 * length) / (1 + model.k1)
     return _rarity(train), norm**2
 
 
-def _rarity(train: Interactions) -> Floats:
+def _rarity(train: Interactions) -> Values:
     """``ln(1 + I / |I_v|)^2`` of each user; 1 item for those without any, who are in no sum."""
-    weight: Floats = np.log1p(train.n_items / np.maximum(train.user_degree, 1)) ** 2
+    weight: Values = np.log1p(train.n_items / np.maximum(train.user_degree, 1)) ** 2
     return weight
 
 
 # By name: the weight of each user (U,) above 0, and the squared norm of each item (I,).
-SIMILARITIES: Mapping[str, Callable[[ItemKNN, Interactions], tuple[Floats, Floats]]] = {
+SIMILARITIES: Mapping[str, Callable[[ItemKNN, Interactions], tuple[Values, Values]]] = {
     "cosine": _cosine,
     "tfidf": _tfidf,
     "bm25": _bm25,

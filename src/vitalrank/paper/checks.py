@@ -12,7 +12,7 @@ from vitalrank.paper.experiment import Data
 from vitalrank.paper.markdown import percent
 from vitalrank.paper.methods import METHODS
 
-Results = Mapping[str, Data]
+ResultsByExperiment = Mapping[str, Data]
 SIGNIFICANT = 0.05
 CLOSE = 0.99  # of the best: good enough
 _KNN = "itemknn"
@@ -28,7 +28,7 @@ class Finding:
     with_knn: bool | None = None  # whether it held with Item-KNN counted, where that makes a difference
 
 
-def found_logs(results: Results, name: str) -> Iterator[tuple[str, Data]]:
+def found_logs(results: ResultsByExperiment, name: str) -> Iterator[tuple[str, Data]]:
     yield from ((log, found) for log, found in results[name]["logs"].items() if found)
 
 
@@ -56,13 +56,13 @@ def _knn_above(found: Data, than: str, order: str = "order", counted: str = "") 
 # --------------------------------------------------------------------------------------- Sections 3 and 4: analysis
 
 
-def theorem1(results: Results) -> Iterator[Finding]:
+def theorem1(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "figure2"):
         # At beta 1 the value is c / (|E| - d): it still grows with d.
         yield Finding(log, min(found["ordered"]) == 1.0, f"{min(found['ordered']):.0%} of the steps in order")
 
 
-def under_sampled(results: Results) -> Iterator[Finding]:
+def under_sampled(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "figure2"):
         first, last = ((found["min"][place], found["max"][place]) for place in (0, -1))
         held = first[0] < 1 < first[1] and last[0] > first[0] and last[1] < first[1]
@@ -71,21 +71,21 @@ def under_sampled(results: Results) -> Iterator[Finding]:
         )
 
 
-def norms(results: Results) -> Iterator[Finding]:
+def norms(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "figure3"):
         if "uni" in found:
             value = found["uni"]["norm_correlation"]
             yield Finding(log, _is_above(value, 0.0), f"Spearman {value['mean']:+.2f}")
 
 
-def clustering(results: Results) -> Iterator[Finding]:
+def clustering(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "figure3"):
         if {"uni", "vins"} <= found.keys():
             uni, vins = (found[name]["clustering"]["mean"] for name in ("uni", "vins"))
             yield Finding(log, 0 < uni > vins, f"Uniform {uni:.2f}, VINS {vins:.2f} (0 chance, 1 perfect)")
 
 
-def vanishing(results: Results) -> Iterator[Finding]:
+def vanishing(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "figure3"):
         if {"uni", "vins"} <= found.keys():
             uni, vins = found["uni"]["vanished"], found["vins"]["vanished"]["mean"]
@@ -93,13 +93,13 @@ def vanishing(results: Results) -> Iterator[Finding]:
             yield Finding(log, held, f"Uniform {uni['mean']:.0%}, VINS {vins:.0%} of the positives")
 
 
-def psi_falls(results: Results) -> Iterator[Finding]:
+def psi_falls(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "figure4"):
         falls = bool(np.all(np.diff(found["psi"]) < 0))
         yield Finding(log, falls, f"psi from {found['psi'][0]:.1f} at rank 1 to {found['psi'][-1]:.2f} at the last")
 
 
-def error_of_high_ranks(results: Results) -> Iterator[Finding]:
+def error_of_high_ranks(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "figure4"):
         off = found["ranks_off"]
         peak = int(np.argmax(off))
@@ -113,7 +113,7 @@ def error_of_high_ranks(results: Results) -> Iterator[Finding]:
 # --------------------------------------------------------------------------------------- Section 5: RQ1
 
 
-def calmer(results: Results) -> Iterator[Finding]:
+def calmer(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "figure5"):
         others = [name for name in found if name not in ("uni",) and not METHODS[name].beyond]
         if "uni" in found and others:
@@ -122,7 +122,7 @@ def calmer(results: Results) -> Iterator[Finding]:
             yield Finding(log, 2 * sum(calm) > len(others), f"{sum(calm)} of {len(others)}")
 
 
-def ours_inside(results: Results) -> Iterator[Finding]:
+def ours_inside(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "figure5"):
         if {"uni", "vins"} <= found.keys():
             (low, high), (base_low, base_high) = (
@@ -132,7 +132,7 @@ def ours_inside(results: Results) -> Iterator[Finding]:
             yield Finding(log, low >= base_low and high <= base_high, said)
 
 
-def smallest_is_larger(results: Results) -> Iterator[Finding]:
+def smallest_is_larger(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "figure6"):
         others = [name for name in found if name not in ("vins", "pop") and not METHODS[name].beyond]
         if "vins" in found and others:
@@ -141,7 +141,7 @@ def smallest_is_larger(results: Results) -> Iterator[Finding]:
             yield Finding(log, not above, said)
 
 
-def better_than_uniform(results: Results) -> Iterator[Finding]:
+def better_than_uniform(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "table2"):
         order = _samplers(found)
         if "uni" in order:
@@ -154,7 +154,7 @@ def better_than_uniform(results: Results) -> Iterator[Finding]:
 # --------------------------------------------------------------------------------------- Section 5: RQ2
 
 
-def top_two(results: Results) -> Iterator[Finding]:
+def top_two(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "table2"):
         order = _samplers(found)
         if {"lfm-w", "vins"} <= set(order):
@@ -164,10 +164,10 @@ def top_two(results: Results) -> Iterator[Finding]:
             yield Finding(log, held, f"first three: {said}{knn}", held and not knn)
 
 
-def against(other: str) -> Callable[[Results], Iterator[Finding]]:
+def against(other: str) -> Callable[[ResultsByExperiment], Iterator[Finding]]:
     """VINS better than another one, and by more than luck."""
 
-    def check(results: Results) -> Iterator[Finding]:
+    def check(results: ResultsByExperiment) -> Iterator[Finding]:
         for log, found in found_logs(results, "table2"):
             name = found.get(other, other)
             gain = found["ours_against"].get(name)
@@ -179,10 +179,10 @@ def against(other: str) -> Callable[[Results], Iterator[Finding]]:
     return check
 
 
-def first_sampler(order: str) -> Callable[[Results], Iterator[Finding]]:
+def first_sampler(order: str) -> Callable[[ResultsByExperiment], Iterator[Finding]]:
     """VINS first of the paper's samplers."""
 
-    def check(results: Results) -> Iterator[Finding]:
+    def check(results: ResultsByExperiment) -> Iterator[Finding]:
         for log, found in found_logs(results, "table2"):
             ranked = _samplers(found, order)
             if "vins" in ranked:
@@ -193,7 +193,7 @@ def first_sampler(order: str) -> Callable[[Results], Iterator[Finding]]:
     return check
 
 
-def first_of_all(results: Results) -> Iterator[Finding]:
+def first_of_all(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "table2"):
         if "vins" in found["order"]:
             place, said = _place(found["order"])

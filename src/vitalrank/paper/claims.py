@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from vitalrank.paper import checks, cost_checks
-from vitalrank.paper.checks import Finding, Results
+from vitalrank.paper.checks import Finding, ResultsByExperiment
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Claim:
     section: str
     text: str
     needs: str  # the experiment
-    check: Callable[[Results], Iterator[Finding]]
+    check: Callable[[ResultsByExperiment], Iterator[Finding]]
 
-    def findings(self, results: Results) -> list[Finding] | None:
+    def findings(self, results: ResultsByExperiment) -> list[Finding] | None:
         """What each log says; None if the experiment was not run."""
         return list(self.check(results)) or None if self.needs in results else None
 
@@ -124,7 +124,7 @@ CLAIMS = (
 STANDING = (
     Claim("", "VINS is first of the paper's samplers on valid.", "table2", checks.first_sampler("order_on_valid")),
     Claim("", "VINS is first of the paper's samplers on test.", "table2", checks.first_sampler("order")),
-    Claim("", "VINS is first of all contenders on test, later ones included.", "table2", checks.first_of_all),
+    Claim("", "VINS is first of all methods on test, later ones included.", "table2", checks.first_of_all),
     Claim(
         "", "VINS trains in at most 0.65 of LFM-W's time, over whole runs.", "table4", cost_checks.training_time(0.65)
     ),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from vitalrank.paper.checks import CLOSE, Finding, Results, found_logs
+from vitalrank.paper.checks import CLOSE, Finding, ResultsByExperiment, found_logs
 
 
-def training_time(most: float) -> Callable[[Results], Iterator[Finding]]:
+def training_time(most: float) -> Callable[[ResultsByExperiment], Iterator[Finding]]:
     """Seconds of whole trainings, VINS over LFM-W: epochs of the runs of Table 2, an epoch as Table 4 timed it."""
 
-    def check(results: Results) -> Iterator[Finding]:
+    def check(results: ResultsByExperiment) -> Iterator[Finding]:
         for log, timed in found_logs(results, "table4"):
             rows = results.get("table2", {}).get("logs", {}).get(log, {}).get("rows", {})
             spent = [
@@ -24,7 +24,7 @@ def training_time(most: float) -> Callable[[Results], Iterator[Finding]]:
     return check
 
 
-def fewer_tries(results: Results) -> Iterator[Finding]:
+def fewer_tries(results: ResultsByExperiment) -> Iterator[Finding]:
     """Late in training; all epochs that were looked at are told, since early ones may differ."""
     for log, found in found_logs(results, "table3"):
         shared = [epoch for epoch in found.get("vins", {}) if epoch in found.get("lfm-w", {})]
@@ -34,8 +34,8 @@ def fewer_tries(results: Results) -> Iterator[Finding]:
             yield Finding(log, pairs[-1][0] < pairs[-1][1], f"{said} at epochs {', '.join(shared)}")
 
 
-def time_saved(least: float) -> Callable[[Results], Iterator[Finding]]:
-    def check(results: Results) -> Iterator[Finding]:
+def time_saved(least: float) -> Callable[[ResultsByExperiment], Iterator[Finding]]:
+    def check(results: ResultsByExperiment) -> Iterator[Finding]:
         for log, found in found_logs(results, "table4"):
             if {"lfm-w", "vins"} <= found.keys():
                 saved = 1 - found["vins"]["seconds"] / found["lfm-w"]["seconds"]
@@ -44,14 +44,14 @@ def time_saved(least: float) -> Callable[[Results], Iterator[Finding]]:
     return check
 
 
-def dear(results: Results) -> Iterator[Finding]:
+def dear(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "table4"):
         if "lfm-w" in found and found["lfm-w"]["relative"] is not None:
             times = found["lfm-w"]["relative"]
             yield Finding(log, times > 10, f"LFM-W takes {times:.1f} times Uniform's seconds")
 
 
-def small_buffer(results: Results) -> Iterator[Finding]:
+def small_buffer(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "table5"):
         reached = {}
         for name in ("vins", "lfm-w"):
@@ -63,10 +63,10 @@ def small_buffer(results: Results) -> Iterator[Finding]:
             yield Finding(log, reached["vins"] >= CLOSE > reached["lfm-w"], said)
 
 
-def deep(quantity: str, held: Callable[[float], bool], word: str) -> Callable[[Results], Iterator[Finding]]:
+def deep(quantity: str, held: Callable[[float], bool], word: str) -> Callable[[ResultsByExperiment], Iterator[Finding]]:
     """VINS over LFM-W with FPMC and MARank, as a ratio."""
 
-    def check(results: Results) -> Iterator[Finding]:
+    def check(results: ResultsByExperiment) -> Iterator[Finding]:
         shared = next(name for name in ("figure9", "figure8", "figure7") if name in results)  # all have the same data
         for log, found in found_logs(results, shared):
             ratios = {

@@ -11,10 +11,10 @@ from vitalrank.errors import SettingError, StorageError
 from vitalrank.paper.methods import METHODS
 from vitalrank.tuning.results import Settings
 
-Known = Mapping[tuple[str, str], Settings]  # by log and method
+KnownSettings = Mapping[tuple[str, str], Settings]  # by log and method
 
 
-def read_known(path: Path, names: Collection[str] = tuple(METHODS)) -> Known:
+def read_known(path: Path, names: Collection[str] = tuple(METHODS)) -> KnownSettings:
     """The settings in the data of Table 2 of a study.
 
     Parameters
@@ -40,7 +40,7 @@ def read_known(path: Path, names: Collection[str] = tuple(METHODS)) -> Known:
         raise StorageError(f"{path}: not the table2.json of a study of this version ({why}).") from error
 
 
-def known_for(path: Path, logs: Collection[str], names: Collection[str]) -> Known:
+def known_for(path: Path, logs: Collection[str], names: Collection[str]) -> KnownSettings:
     """Those of the settings in ``path`` that are of these logs and methods.
 
     Raises
@@ -53,7 +53,7 @@ def known_for(path: Path, logs: Collection[str], names: Collection[str]) -> Know
     if not known:
         there = ", ".join(dict.fromkeys(log for log, _ in found)) or "no log"
         raise SettingError(
-            f"--tuned {path}: it has settings of these contenders for {there}, not for {', '.join(logs)}; "
+            f"--tuned {path}: it has settings of these methods for {there}, not for {', '.join(logs)}; "
             "name the log's file as it was named there, or leave --tuned out."
         )
     return known

@@ -105,7 +105,7 @@ _SCORE_NOTE = (
     "**Bold**: best of these by its mean; _italic_: best baseline of this study; `*`: second. The lines that compare "
     "VINS take the best and the second by each column's own metric. Mean ± standard deviation over seeds. p: paired "
     "t-test over users on NDCG@10, each user's value the mean over seeds, adjusted by Holm's method for the number of "
-    "contenders. †: a run was cut at the time limit for one run."
+    "methods. †: a run was cut at the time limit for one run."
 )
 
 

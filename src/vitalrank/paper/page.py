@@ -35,8 +35,8 @@ _NOT_HERE = """\
 def write_page(results: Mapping[str, Data], path: Path) -> Path:
     """Write ``index.md`` from the data of the experiments that were run: the answer, the claims, then the details.
 
-    ``answer.md`` and ``notes.md`` beside it, where there are any, are what the one who ran the study has to say about
-    it: the only words here that are not made from the data.
+    ``answer.md`` and ``notes.md`` beside it, where there are any, are written by hand: the only sentences on the page
+    that are not generated from the data.
     """
     answer, notes = (_written(path.with_name(name), title) for name, title in _BY_HAND)
     parts = [*introduction(results), *answer, *_summary(results), *protocol(results), *_standing(results)]
@@ -105,7 +105,7 @@ def _agreement(table: Data) -> list[str]:
             ours = [found["rows"][name]["metrics"]["ndcg@10"]["mean"] for name in shared]
             value = float(spearmanr(ours, [theirs[name] for name in shared]).statistic)
             said.append(f"{log}: {value:+.2f} over {len(shared)}")
-    what = "Rank correlation of the contenders' order with the paper's, Item-KNN counted:"
+    what = "Rank correlation of the methods' order with the paper's, Item-KNN counted:"
     return [f"- {what}", *(f"    - {one}" for one in said)] if said else []
 
 

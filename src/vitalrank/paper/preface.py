@@ -1,4 +1,4 @@
-"""How the page begins: whose logs these are, how large the study is, how it was done."""
+"""How the page begins: which logs, how large the study is, how it was done."""
 
 from __future__ import annotations
 
@@ -21,28 +21,27 @@ arXiv 2005.09272, on the logs named below.{logs}
 This page is written by `vitalrank paper`; each verdict is computed from the data beside it.
 """
 
-_OTHER_LOGS = """ **{which} not the paper's**: one with the name
-of a log of the paper stands in for it (of another size, or filtered otherwise), so compare orders, ratios and signs,
-never absolute values."""
+_OTHER_LOGS = """ **{which} not the paper's own**: a log
+named like one of the paper's differs from it in size or filtering. Compare orders, ratios and signs, never absolute values."""
 _ALIKE = 0.01  # the most that observations may differ where a log is taken for the paper's
 
 _VALID = (
     "**Split**: each user's last 20 % are the test part, the last 10 % of the rest the validation part. The paper has "
     "no validation part.",
     "**Trials**: {counts}. Half of them are spread over the method's own space, a quarter lie near the best of those, "
-    "a quarter nearer still.{more_rounds} LFM-W and VINS search their weight and buffer too.",
+    "and a quarter nearer still.{more_rounds} LFM-W and VINS search their weight and buffer too.",
     "**Run-off**: the {finalists} best trials, at most half of all, are run again with {runoff_seeds} seeds each.",
     "**Final runs**: {seeds} seeds{model_seeds} with the winner, the best epoch by valid, test read once.",
     "**Length**: a run with MF or CML has at most {epochs} epochs, its learning rate is {schedule}.{cap}",
 )
-_MORE_ROUNDS = " Where there are {enough} or more, the last third is bred from the best few instead."
+_MORE_ROUNDS = " Where there are {enough} or more, the last third recombines the best few instead."
 _LINE_SEARCH = (
     " Where there are {plenty} or more, that is the first half; the second changes one setting of the best at a time, "
-    "then breeds again."
+    "then recombines again."
 )
 _PAPER = (
     "The paper's own protocol: there is no validation part. Settings ({trials} trials) and epoch are picked on the "
-    "test part, so every figure is too good, for all contenders alike."
+    "test part, so every figure is too good, for all methods alike."
 )
 
 
@@ -93,9 +92,9 @@ def protocol(results: Mapping[str, Data]) -> list[str]:
         return []
     settings = facts["settings"]
     logs = ", ".join(f"{name} ({log['min_user']}-core)" for name, log in facts["logs"].items())
-    told = defaultdict(lambda: "?", {**settings, **_exceptions(settings)})  # older ones had fewer
+    known = defaultdict(lambda: "?", {**settings, **_exceptions(settings)})  # older ones had fewer
     points = _VALID if settings["protocol"] == "valid" else (_PAPER,)
-    lines = [point.format_map(told) for point in points]
+    lines = [point.format_map(known) for point in points]
     if not facts.get("searched", True):
         whose = _taken(facts)
         lines.append(f"**Settings that an earlier study had found were taken from it**{whose}, not searched again.")
@@ -121,7 +120,7 @@ def _exceptions(settings: Data) -> dict[str, str]:
 
 
 def _taken(facts: Data) -> str:
-    """Whose settings were taken, unless it is everybody's."""
+    """Whose settings were taken from an earlier study, unless all were."""
     taken = facts.get("taken", {})
     if all(set(names) == set(facts["contenders"]) for names in taken.values()):
         return ""

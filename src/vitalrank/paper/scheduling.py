@@ -21,7 +21,7 @@ from vitalrank.paper.store import Store
 
 _THREADS = ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
-Callback = Callable[[StudyJob, Result, int], None]  # called with each finished job and the number of waiting ones
+JobCallback = Callable[[StudyJob, Result, int], None]  # called with each finished job and the number of waiting ones
 
 
 @dataclass
@@ -61,7 +61,7 @@ class WorkerPool:
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def run_tasks(tasks: Iterable[Task], store: Store, pool: WorkerPool, callback: Callback | None = None) -> bool:
+def run_tasks(tasks: Iterable[Task], store: Store, pool: WorkerPool, callback: JobCallback | None = None) -> bool:
     """Run tasks and those that depend on them; False if time ran out first or a job could not be run."""
     queue = _Queue(store, callback)
     for task in tasks:
@@ -78,7 +78,7 @@ def run_tasks(tasks: Iterable[Task], store: Store, pool: WorkerPool, callback: C
 class _Queue:
     """A priority queue of jobs, and the tasks that depend on them."""
 
-    def __init__(self, store: Store, callback: Callback | None) -> None:
+    def __init__(self, store: Store, callback: JobCallback | None) -> None:
         self.store = store
         self.callback = callback
         self.done = 0

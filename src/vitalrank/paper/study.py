@@ -11,10 +11,10 @@ from typing import Any
 from vitalrank.comparing.outcomes import Outcome
 from vitalrank.errors import SettingError
 from vitalrank.paper.jobs import StudyJob
-from vitalrank.paper.known import Known
+from vitalrank.paper.known import KnownSettings
 from vitalrank.paper.logs import Source
 from vitalrank.paper.methods import METHODS, StudyMethod
-from vitalrank.paper.scheduling import Callback, Task, WorkerPool, run_tasks
+from vitalrank.paper.scheduling import JobCallback, Task, WorkerPool, run_tasks
 from vitalrank.paper.searches import MethodSearch
 from vitalrank.paper.settings import StudySettings
 from vitalrank.paper.store import Store
@@ -34,8 +34,8 @@ class Study:
     settings: StudySettings
     store: Store
     methods: Sequence[str] = tuple(METHODS)
-    callback: Callback | None = None
-    known: Known = field(default_factory=dict)  # settings that need no search
+    callback: JobCallback | None = None
+    known: KnownSettings = field(default_factory=dict)  # settings that need no search
     _searches: dict[tuple[str, str], MethodSearch] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

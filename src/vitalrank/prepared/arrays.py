@@ -21,7 +21,7 @@ Array = NDArray[Any]
 BLOCK = 1 << 25  # bytes under one digest; of every type a whole number of values
 _HEADER = 128  # bytes of a header, padded so that the length can be filled in at the end
 _MAGIC = b"\x93NUMPY\x01\x00"
-Check = Callable[[Array], bool]  # whether a piece of an array holds what it may
+PieceCheck = Callable[[Array], bool]  # whether a piece of an array holds what it may
 
 
 class ArrayWriter:
@@ -94,7 +94,7 @@ class MappedArray:
     once more.
     """
 
-    def __init__(self, path: Path, entry: ArrayEntry, check: Check | None = None) -> None:
+    def __init__(self, path: Path, entry: ArrayEntry, check: PieceCheck | None = None) -> None:
         self.path = path
         self._entry = entry
         self._check = check

@@ -19,14 +19,14 @@ from vitalrank.errors import SettingError, StorageError
 from vitalrank.interactions import Interactions, check_same_ids
 from vitalrank.interactions.encoding import Ids
 from vitalrank.interactions.ordering import row_users
-from vitalrank.prepared.arrays import Check, MappedArray
+from vitalrank.prepared.arrays import MappedArray, PieceCheck
 from vitalrank.prepared.ids import MappedIds
 from vitalrank.prepared.layout import PARTS, TRAIN, WHOLE, Contents, read_contents
 from vitalrank.prepared.writing import write_prepared
 
 _OPTIONAL = ("times", "weights")
 Indptr = NDArray[np.int64]
-Range = tuple[int, int]
+RowRange = tuple[int, int]
 
 
 class Prepared:
@@ -196,7 +196,9 @@ class Prepared:
         indptr = self._indptr(name)[first : last + 1] - rows[0]
         return self._log(name, indptr, rows, self._side("users").between(first, last))
 
-    def _log(self, part: str, indptr: Indptr, rows: Range, user_ids: Ids, own: Range | None = None) -> Interactions:
+    def _log(
+        self, part: str, indptr: Indptr, rows: RowRange, user_ids: Ids, own: RowRange | None = None
+    ) -> Interactions:
         def mapped(name: str) -> NDArray[Any]:
             array = self._array(part, name)
             array.between(*(own or rows))
@@ -224,7 +226,7 @@ class Prepared:
             self._arrays[key] = MappedArray(self._data / f"{key}.npy", entry, self._check_of(name))
         return self._arrays[key]
 
-    def _check_of(self, name: str) -> Check | None:
+    def _check_of(self, name: str) -> PieceCheck | None:
         """What compiled code relies on."""
         n_items = self.n_items
         if name in ("items", "sorted_items"):

@@ -27,14 +27,14 @@ from vitalrank.preparing.merging import MergedIds, merge_ids
 from vitalrank.preparing.parting import SplitSettings
 from vitalrank.preparing.scanning import SpillingCollector
 from vitalrank.preparing.storing import Core, StoredBlocks, core_of
-from vitalrank.readers import Column, Source, collect
+from vitalrank.readers import Column, Paths, collect
 
 logger = logging.getLogger(__name__)
-Progress = Callable[[str], None]
+OnStage = Callable[[str], None]
 
 
 def prepare_log(
-    source: Source,
+    source: Paths,
     out: str | os.PathLike[str],
     *,
     user: Column = None,
@@ -53,7 +53,7 @@ def prepare_log(
     cutoff: Time | None = None,
     memory: str | int = "1GiB",
     temp: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: OnStage | None = None,
 ) -> Prepared:
     """Code, deduplicate, sort and split a log that may be larger than memory, and write it as a prepared log.
 
@@ -139,7 +139,7 @@ def prepare_log(
 class _Stages:
     """Reports each stage as it begins, and in the program's log how long it took."""
 
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(self, progress: OnStage | None) -> None:
         self._progress = progress
         self._name: str | None = None
         self._begun = monotonic()

@@ -25,11 +25,11 @@ from vitalrank.readers.text import read_text
 __all__ = ["read"]
 
 Column = str | int | None
-Source = str | PathLike[str] | Sequence[str | PathLike[str]]
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 def read(
-    path: Source | Any,
+    path: Paths | Any,
     *,
     user: Column = None,
     item: Column = None,
@@ -100,7 +100,7 @@ def read(
     return collector.finish(printable(path, 200))
 
 
-def collect(source: Source, wanted: Wanted, sep: str | None, header: bool | None, collector: Collector) -> None:
+def collect(source: Paths, wanted: Wanted, sep: str | None, header: bool | None, collector: Collector) -> None:
     """Stream files into a collector: what `read` does, for logs that memory does not hold."""
     if isinstance(wanted[3], bool):
         raise SettingError(f"weight={wanted[3]}: give the column of the weights, or None.")

@@ -13,7 +13,7 @@ from vitalrank.readers.lines import Block, Wanted
 
 SEPARATORS = ("::", "\t", ",", ";", "|", " ")
 SAMPLE_LINES = 50
-Fields = list[str]
+Cells = list[str]
 
 
 def find_dialect(
@@ -48,7 +48,7 @@ def _head(data: bytes) -> bytes:
     return data[:end]
 
 
-def _split(sample: Block, separator: str) -> list[Fields]:
+def _split(sample: Block, separator: str) -> list[Cells]:
     return [fields for _, fields, problem in split_lines(sample, separator) if not problem]
 
 
@@ -65,7 +65,7 @@ def _separator(sample: Block, source: str) -> str:
     return best
 
 
-def _has_header(first: Fields, others: list[Fields], wanted: Wanted, source: str) -> bool:
+def _has_header(first: Cells, others: list[Cells], wanted: Wanted, source: str) -> bool:
     if any(isinstance(column, str) for column in wanted) or is_known(first):
         return True
     if any(map(_is_value, first)):
@@ -81,12 +81,12 @@ def _has_header(first: Fields, others: list[Fields], wanted: Wanted, source: str
     raise DataError(f"{source}: is the first line ({listed(first)}) a header? {advice}.")
 
 
-def _names_a_role(first: Fields, wanted: Wanted) -> bool:
+def _names_a_role(first: Cells, wanted: Wanted) -> bool:
     roles = {wanted[0]: "user", wanted[1]: "item"}
     return any(normalized(field) in WELL_KNOWN[roles.get(place, "time")] for place, field in enumerate(first))
 
 
-def _heads_numbers(others: list[Fields], wanted: Wanted) -> bool:
+def _heads_numbers(others: list[Cells], wanted: Wanted) -> bool:
     """Whether a column has numbers or dates below a word; ids do not count, some of which happen to be digits."""
     columns = [values for place, values in enumerate(zip(*others, strict=True)) if place not in wanted[:2]]
     return any(all(map(_is_value, values)) for values in columns)
@@ -101,7 +101,7 @@ def _is_value(text: str) -> bool:
     return True
 
 
-def _name_at(names: Fields, column: str | int | bool | None, source: str) -> str | bool | None:
+def _name_at(names: Cells, column: str | int | bool | None, source: str) -> str | bool | None:
     if not isinstance(column, int) or isinstance(column, bool):
         return column
     return names[_place(column, len(names), source)]
@@ -113,7 +113,7 @@ def _place(column: int, width: int, source: str) -> int:
     return column
 
 
-def _by_position(wanted: Wanted, lines: list[Fields], source: str) -> dict[str, int]:
+def _by_position(wanted: Wanted, lines: list[Cells], source: str) -> dict[str, int]:
     """Positions in a file without header: those given, else user, item, perhaps a rating, and time last."""
     width = len(lines[0])
     for column in wanted:
@@ -136,7 +136,7 @@ def _by_position(wanted: Wanted, lines: list[Fields], source: str) -> dict[str, 
     return places
 
 
-def _last_if_time(lines: list[Fields], source: str) -> int:
+def _last_if_time(lines: list[Cells], source: str) -> int:
     last = len(lines[0]) - 1
     if not all_times(fields[last] for fields in lines):
         advice = f"say time={last} (--time {last}) or time=False (--no-time)"

@@ -18,7 +18,7 @@ from vitalrank.samplers.available import Available
 from vitalrank.samplers.backends import ArrayBackend, backend_of
 from vitalrank.samplers.checking import checked_ids, checked_vectors
 from vitalrank.samplers.counting import Counts
-from vitalrank.samplers.draws import Draw, SampleRequest, Scorer, WholeBatch
+from vitalrank.samplers.draws import Draw, SampleRequest, ScoreFunction, WholeBatch
 from vitalrank.samplers.proposals import pool_of, seen_by
 from vitalrank.samplers.settings import Sampler
 
@@ -100,7 +100,7 @@ class BoundSampler(ABC):
         step: int | None = None,
         k: int = 1,
         rows: GivenArray | None = None,
-        score: Scorer | None = None,
+        score: ScoreFunction | None = None,
         check_finite: bool = True,
         whole: WholeBatch | None = None,
     ) -> Draw:

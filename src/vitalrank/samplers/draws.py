@@ -14,7 +14,7 @@ from vitalrank.kernels.proposals import Seen
 from vitalrank.samplers.backends import ArrayBackend
 
 # fn(rows (R,), ids (R, C)) -> (R, C): the score of each candidate for each row of the batch.
-Scorer = Callable[[Any, Any], Any]
+ScoreFunction = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class SampleRequest:
     k: int
     queries: DeviceArray | None = None  # (B, d) float32
     table: DeviceArray | None = None  # (n, d) float32
-    scorer: Scorer | None = None
+    scorer: ScoreFunction | None = None
     with_log_q: bool = True
     check_finite: bool = False  # whether scores that are not finite are an error; engines check their loss instead
     whole: WholeBatch | None = None  # None: the request is the batch

@@ -28,7 +28,7 @@ from vitalrank.tuning.searching import Search
 from vitalrank.tuning.workers import join
 
 # Called after each epoch of a trial (its record) and each finished trial, with the candidate's label.
-Callback = Callable[[str, "Record | Trial"], None]
+SearchCallback = Callable[[str, "Record | Trial"], None]
 
 MOST_TRIALS = 64  # of a candidate
 FINALISTS = 3
@@ -161,7 +161,7 @@ def opened(
     parts: dict[str, Interactions],
     storage: str | os.PathLike[str] | None,
     seed: int,
-    callback: Callback | None,
+    callback: SearchCallback | None,
     clock: Clock,
 ) -> Iterator[None]:
     """Open the study of each candidate, to be searched by this process and any other that names the storage."""
@@ -239,7 +239,9 @@ def _hints(candidate: Candidate, others: Sequence[Candidate]) -> list[Params]:
     return [*candidate.variants(), *beside, *shared_hints(candidate, others)]
 
 
-def _report(label: str, callback: Callback | None, clock: Clock, number: int, news: dict[str, Any] | Trial) -> None:
+def _report(
+    label: str, callback: SearchCallback | None, clock: Clock, number: int, news: dict[str, Any] | Trial
+) -> None:
     clock.note()
     if callback is not None:
         callback(label, news)

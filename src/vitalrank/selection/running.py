@@ -22,7 +22,7 @@ from vitalrank.report.page import check_page, write_report
 from vitalrank.report.searched import SEARCH
 from vitalrank.selection.candidates import SAMPLERS, Candidate, candidates_of
 from vitalrank.selection.clock import Clock
-from vitalrank.selection.contest import FINALISTS, Callback, Contest, opened
+from vitalrank.selection.contest import FINALISTS, Contest, SearchCallback, opened
 from vitalrank.selection.finals import (
     Ranked,
     alone,
@@ -55,7 +55,7 @@ def best(
     valid: float = 0.1,
     seed: int = 0,
     storage: str | os.PathLike[str] | None = None,
-    callback: Callback | None = None,
+    callback: SearchCallback | None = None,
     force: bool = False,
 ) -> Best:
     """Search models, samplers and settings together for so many minutes, and train the winner on the whole log.

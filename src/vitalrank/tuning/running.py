@@ -21,7 +21,7 @@ from vitalrank.tuning.methods import Distributions, Grid, Params, Request, Searc
 from vitalrank.tuning.plans import ModelFactory, Plan, SpaceLike, plan_of
 from vitalrank.tuning.results import Finalist, Tuned
 from vitalrank.tuning.rounds import finalists_of
-from vitalrank.tuning.searching import REPEAT, Callback, Search
+from vitalrank.tuning.searching import REPEAT, Search, TrialCallback
 from vitalrank.tuning.spaces import Range
 from vitalrank.tuning.workers import join
 
@@ -49,8 +49,8 @@ def tune(
     method: str = "tpe",
     finalists: int = 4,
     runoff_seeds: int = 0,
-    callback: Callback | None = None,
-    follow: Callback | None = None,
+    callback: TrialCallback | None = None,
+    follow: TrialCallback | None = None,
 ) -> Tuned:
     """Search for the settings that do best on ``valid``.
 
@@ -140,7 +140,7 @@ class _StudyRun:
     valid: Interactions
     storage: str | os.PathLike[str] | None
     workers: int
-    callback: Callback | None
+    callback: TrialCallback | None
 
     def search(
         self,

@@ -34,7 +34,7 @@ from vitalrank.tuning.plans import Plan
 from vitalrank.tuning.results import Trial
 
 # Called with a trial's number after each of its epochs (the record) and when it has ended.
-Callback = Callable[[int, Record | Trial], None]
+TrialCallback = Callable[[int, Record | Trial], None]
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Search:
     train: Interactions
     valid: Interactions
     claims: Claims
-    callback: Callback | None
+    callback: TrialCallback | None
     trials: int  # wanted
     limit: float = math.inf  # seconds of a trial
     stopped: threading.Event = field(default_factory=threading.Event)

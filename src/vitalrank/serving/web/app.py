@@ -29,7 +29,7 @@ from vitalrank.serving.web.guard import Guard, as_refusal, to_json_bytes
 from vitalrank.serving.web.limits import Limits, RequestError, ServerSettings
 from vitalrank.serving.web.metrics import Metrics
 from vitalrank.serving.web.reloading import Reloader
-from vitalrank.serving.web.snapshot import Entry, Snapshot, UserRequest
+from vitalrank.serving.web.snapshot import ListEntry, Snapshot, UserRequest
 
 Answer = dict[str, Any]
 _STYLED = re.compile(r"<(style|script)>(.*?)</\1>", re.DOTALL)
@@ -42,7 +42,7 @@ class Api:
 
     def __init__(self, reloader: Reloader, settings: ServerSettings, metrics: Metrics) -> None:
         self._reloader, self._settings, self._metrics = reloader, settings, metrics
-        self.batcher: Batcher[tuple[Snapshot, UserRequest], list[Entry] | VitalrankError] = Batcher(
+        self.batcher: Batcher[tuple[Snapshot, UserRequest], list[ListEntry] | VitalrankError] = Batcher(
             _answer_batch, settings.window
         )
         self._slow = ThreadPoolExecutor(1, thread_name_prefix="vitalrank-slow")  # all but plain recommendations
@@ -63,7 +63,7 @@ class Api:
             options["exclude_negatives"] = True
         fields.done()
         requests = [UserRequest(user, n, unknown, options) for user in users]
-        lists = await asyncio.gather(*(self.batcher.ask((now, request)) for request in requests))
+        lists = await asyncio.gather(*(self.batcher.submit((now, request)) for request in requests))
         results = []
         for user, found in zip(users, lists, strict=True):
             if isinstance(found, VitalrankError):
@@ -183,7 +183,7 @@ def make_app(reloader: Reloader, settings: ServerSettings) -> Guard:
     return Guard(inner, settings, metrics, frozenset(route.path for route in routes))
 
 
-def _answer_batch(asked: Sequence[tuple[Snapshot, UserRequest]]) -> list[list[Entry] | VitalrankError]:
+def _answer_batch(asked: Sequence[tuple[Snapshot, UserRequest]]) -> list[list[ListEntry] | VitalrankError]:
     """One ranking call for each model that is asked: two for a moment after a reload."""
     answers: list[Any] = [None] * len(asked)
     for snapshot in dict.fromkeys(one for one, _ in asked):

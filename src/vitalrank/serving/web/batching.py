@@ -10,11 +10,11 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Generic, TypeVar
 
-Request = TypeVar("Request")
-Answer = TypeVar("Answer")
+RequestT = TypeVar("RequestT")
+AnswerT = TypeVar("AnswerT")
 
 
-class Batcher(Generic[Request, Answer]):
+class Batcher(Generic[RequestT, AnswerT]):
     """Gathers requests for a moment and answers them by one call in a thread of its own.
 
     While a batch is ranked the next one gathers, and the thread takes it without a turn of the event loop between
@@ -31,16 +31,16 @@ class Batcher(Generic[Request, Answer]):
     """
 
     def __init__(
-        self, answer: Callable[[Sequence[Request]], Sequence[Answer]], window: float = 0.001, most: int = 64
+        self, answer: Callable[[Sequence[RequestT]], Sequence[AnswerT]], window: float = 0.001, most: int = 64
     ) -> None:
         self._answer, self._window, self._most = answer, window, most
-        self._waiting: SimpleQueue[tuple[Request, asyncio.Future[Answer]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[RequestT, asyncio.Future[AnswerT]] | None] = SimpleQueue()
         self.batches = 0
         self.requests = 0
 
-    async def ask(self, request: Request) -> Answer:
+    async def submit(self, request: RequestT) -> AnswerT:
         """The answer to a request."""
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
         self._waiting.put((request, future))
         return await future
 
@@ -61,27 +61,27 @@ class Batcher(Generic[Request, Answer]):
                 batch = [self._waiting.get()]
                 time.sleep(self._window)
                 batch += self._gathered(self._most - 1)
-            asked = [one for one in batch if one is not None and not one[1].done()]  # without callers that left
-            if asked:
-                self._answer_batch(loop, asked)
+            waiting = [one for one in batch if one is not None and not one[1].done()]  # without callers that left
+            if waiting:
+                self._answer_batch(loop, waiting)
             if None in batch:
                 return
 
-    def _gathered(self, most: int | None = None) -> list[tuple[Request, asyncio.Future[Answer]] | None]:
+    def _gathered(self, most: int | None = None) -> list[tuple[RequestT, asyncio.Future[AnswerT]] | None]:
         """What is in the queue now."""
-        found: list[tuple[Request, asyncio.Future[Answer]] | None] = []
+        found: list[tuple[RequestT, asyncio.Future[AnswerT]] | None] = []
         with suppress(Empty):
             while len(found) < (self._most if most is None else most):
                 found.append(self._waiting.get_nowait())
         return found
 
     def _answer_batch(
-        self, loop: asyncio.AbstractEventLoop, batch: Sequence[tuple[Request, asyncio.Future[Answer]]]
+        self, loop: asyncio.AbstractEventLoop, batch: Sequence[tuple[RequestT, asyncio.Future[AnswerT]]]
     ) -> None:
         self.batches += 1
         self.requests += len(batch)
         futures = [future for _, future in batch]
-        answers: Sequence[Answer] | Exception
+        answers: Sequence[AnswerT] | Exception
         try:
             answers = self._answer([request for request, _ in batch])
         except Exception as error:  # of the whole batch: each caller is told
@@ -90,7 +90,7 @@ class Batcher(Generic[Request, Answer]):
             loop.call_soon_threadsafe(_deliver, futures, answers)
 
 
-def _deliver(futures: Sequence[asyncio.Future[Answer]], answers: Sequence[Answer] | Exception) -> None:
+def _deliver(futures: Sequence[asyncio.Future[AnswerT]], answers: Sequence[AnswerT] | Exception) -> None:
     """Give each caller their answer."""
     for place, future in enumerate(futures):
         if future.done():

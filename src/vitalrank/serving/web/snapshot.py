@@ -21,7 +21,7 @@ from vitalrank.serving.recommending import recommend
 from vitalrank.serving.web.fields import Id, plain_id
 
 Array = NDArray[Any]
-Entry = dict[str, Any]
+ListEntry = dict[str, Any]
 _SCANNED = 200_000  # users looked through for a text
 
 
@@ -59,7 +59,7 @@ class Snapshot:
         self._plain = Filters(self.log)
         self.recommend_many([UserRequest(plain_id(self.log.user_ids, 0), 1)])  # compiles, and finds a broken model
 
-    def recommend_many(self, requests: Sequence[UserRequest]) -> list[list[Entry] | VitalrankError]:
+    def recommend_many(self, requests: Sequence[UserRequest]) -> list[list[ListEntry] | VitalrankError]:
         """A list for each request, made by one ranking call, or what is wrong with the request."""
         answers: list[Any] = [None] * len(requests)
         places, users, left_out = [], [], []
@@ -103,19 +103,19 @@ class Snapshot:
         keep[row] = False
         return np.flatnonzero(~keep)
 
-    def _popular(self, request: UserRequest) -> list[Entry]:
+    def _popular(self, request: UserRequest) -> list[ListEntry]:
         ids, scores = recommend(self.model, [request.user], request.n, unknown="popular", **request.filters)
         return self.entries_of_ids(ids[0], scores[0])
 
-    def entries_of_ids(self, ids: Array, scores: Array) -> list[Entry]:
+    def entries_of_ids(self, ids: Array, scores: Array) -> list[ListEntry]:
         """Original ids and their scores, without places that nothing fills."""
         left = scores > -np.inf
         return self.entries(self.log.item_index(ids[left]) if left.any() else np.empty(0, np.int64), scores[left])
 
-    def entries(self, items: Array, scores: Array | None = None) -> list[Entry]:
+    def entries(self, items: Array, scores: Array | None = None) -> list[ListEntry]:
         """Items with their scores and names."""
         ids = self.log.item_ids[items].tolist()
-        found: list[Entry] = [{"item": one} for one in ids]
+        found: list[ListEntry] = [{"item": one} for one in ids]
         if scores is not None:
             for entry, score in zip(found, scores.tolist(), strict=True):
                 entry["score"] = score
@@ -124,12 +124,12 @@ class Snapshot:
                 entry["name"] = self._names[item]
         return found
 
-    def history(self, user: Id, n: int) -> list[Entry]:
+    def history(self, user: Id, n: int) -> list[ListEntry]:
         """The newest items of a user, the last one first."""
         row = int(self.log.user_index([user])[0])
         return self.entries(self.log.items[self.log.indptr[row] : self.log.indptr[row + 1]][::-1][:n])
 
-    def find_items(self, text: str, n: int) -> list[Entry]:
+    def find_items(self, text: str, n: int) -> list[ListEntry]:
         """Items whose name or id contains a text, the most popular first."""
         wanted = text.casefold()
         degree, found = self.log.item_degree, []
