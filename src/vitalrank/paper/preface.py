@@ -21,8 +21,9 @@ arXiv 2005.09272, on the logs named below.{logs}
 This page is written by `vitalrank paper`; each verdict is computed from the data beside it.
 """
 
-_OTHER_LOGS = """ **{which} not the paper's own**: a log
-named like one of the paper's differs from it in size or filtering. Compare orders, ratios and signs, never absolute values."""
+_OTHER_LOGS = """ **{which} not the paper's own**: a log named
+like one of the paper's differs from it in size or filtering. Compare orders, ratios and signs, never absolute
+values."""
 _ALIKE = 0.01  # the most that observations may differ where a log is taken for the paper's
 
 _VALID = (
