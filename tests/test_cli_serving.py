@@ -39,8 +39,13 @@ def test_histories_from_a_file(run, capsys, tmp_path):
     assert [pick["item"] for pick in found["1"]] == model.fold_in(["i1", "i2"], n=4)[0].tolist()
     assert [pick["item"] for pick in found["2"]] == model.fold_in(["i3"], n=4)[0].tolist()
     assert told(capsys, "recommend", run, "--history", tmp_path / "carts", "--n", 4) == found
-    (tmp_path / "carts").write_text('i1\n["i3", true]\n')
-    assert "line 2: not a JSON list of item ids" in complaint(capsys, "fold-in", run, "--history", tmp_path / "carts")
+    (tmp_path / "carts").write_text('i1 i2\n\n["i3", "new"]\n')
+    assert told(capsys, "fold-in", run, "--history", tmp_path / "carts", "--n", 4) == {
+        "1": found["1"],
+        "3": found["2"],
+    }  # by the line
+    (tmp_path / "carts").write_text('i1\n\n["i3", true]\n')
+    assert "line 3: not a JSON list of item ids" in complaint(capsys, "fold-in", run, "--history", tmp_path / "carts")
 
 
 def test_reasons_exports_and_everybody(run, capsys, tmp_path):

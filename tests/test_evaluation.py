@@ -245,8 +245,9 @@ def two_results(split):
 def test_rows_that_were_trained_on_are_reported(split):
     train, _, test = split
     model = vr.MostPopular().fit(train)
-    with pytest.warns(UserWarning, match=r"[\d,]+ of [\d,]+ test rows are in the training log"):
+    with pytest.warns(UserWarning, match=r"[\d,]+ of [\d,]+ test rows are in the training log") as told:
         assert vr.evaluate(model, train, at=5)["hit_rate@5"] == 0.0
+    assert told[0].filename == __file__  # the caller's line
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         vr.evaluate(model, test, at=5)

@@ -101,6 +101,8 @@ def test_a_day_of_another_kind_is_refused(old: tuple[list, ...], new: tuple[list
 def test_what_is_no_log_cannot_be_added() -> None:
     with pytest.raises(vr.DataError, match="extend takes a log, not a list"):
         vr.Interactions.from_arrays([1], [2]).extend([1])  # type: ignore[arg-type]
+    with pytest.raises(vr.DataError, match="concat takes a list of at least one log"):
+        vr.Interactions.concat(vr.Interactions.from_arrays([1], [2]))  # type: ignore[arg-type]
 
 
 def test_counts_cannot_be_counted_again() -> None:

@@ -220,10 +220,12 @@ def test_stages_are_reported(tmp_path, source):
     assert stages == ["reading", "numbering ids", "sorting", "filtering", "writing"]
 
 
-def test_weights_that_are_all_zero_are_refused(tmp_path):
-    (tmp_path / "log.csv").write_text("user,item,stars\n1,2,0\n1,3,0\n")
+@pytest.mark.parametrize("rows", ["1,2,0\n1,3,0\n", "1,2,0\n1,2,5\n"])
+def test_weights_that_are_all_zero_are_refused(tmp_path, rows):
+    (tmp_path / "log.csv").write_text(f"user,item,stars\n{rows}")
     with pytest.raises(vr.DataError, match="All weights are 0"):
         vr.prepare_log(tmp_path / "log.csv", tmp_path / "out", weight="stars")
+    assert not (tmp_path / "out" / "prepared.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,22 @@ def test_weights_that_are_none_are_refused(weights: list[Any], message: str) -> 
         vr.Interactions.from_arrays([1, 2], [5, 6], weights=weights)
 
 
+@pytest.mark.parametrize("repeats", ["first", "last", "sum", "count"])
+def test_weights_of_the_kept_rows_are_refused_if_all_zero(repeats: str) -> None:
+    zero_is_kept = {"first": [0, 1], "last": [1, 0], "sum": [0, 0]}.get(repeats)
+    if zero_is_kept is not None:
+        with pytest.raises(vr.DataError, match="All weights are 0"):
+            vr.Interactions.from_arrays([1, 1], [5, 5], weights=zero_is_kept, repeats=repeats)
+    log = vr.Interactions.from_arrays([1, 1], [5, 5], weights=[0, 0] if repeats == "count" else [2, 2], repeats=repeats)
+    assert log.weights.tolist() == [4 if repeats == "sum" else 2]
+
+
+def test_sums_that_no_weight_holds_are_refused() -> None:
+    log = vr.Interactions.from_arrays([1], [5], weights=[3e38])
+    with pytest.raises(vr.DataError, match=r"add up to more than 3\.4e38"):
+        log.extend(log, repeats="sum")
+
+
 def test_frames_matrices_and_cursors_have_weights() -> None:
     frame = {"user_id": [1, 1], "item_id": [5, 6], "rating": [4, 2]}
     assert vr.read(frame, weight="rating").weights.tolist() == [4, 2]

@@ -33,7 +33,7 @@ def filters_of(
     table = None if names is None else vr.serving.ItemTable.read(names)
     files = {"items": items, "exclude_items": exclude_items}
     filters: dict[str, Any] = {
-        key: [id_like(model.train.item_ids, one) for one in _lines(path)]
+        key: [id_like(model.train.item_ids, one) for _, one in _lines(path)]
         for key, path in files.items()
         if path is not None
     }
@@ -51,7 +51,8 @@ def filters_of(
     return table, {**filters, "seen": True} if seen else filters
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path) -> list[tuple[int, str]]:
+    """The lines of a file that hold something, with their numbers from 1."""
     from vitalrank.errors import DataError
 
     try:
@@ -60,24 +61,25 @@ def _lines(path: Path) -> list[str]:
         raise DataError(
             f"{printable(path)}: cannot be read ({type(error).__name__}); give a text file in UTF-8."
         ) from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 
-def read_histories(path: Path, ids: NDArray[Any]) -> list[list[Any]]:
+def read_histories(path: Path, ids: NDArray[Any]) -> dict[int, list[Any]]:
+    """The history on each line of a file, by the number of the line; empty lines hold none."""
     import json as json_format
 
     from vitalrank.errors import DataError
 
-    found: list[list[Any]] = []
-    for number, line in enumerate(_lines(path), 1):
+    found: dict[int, list[Any]] = {}
+    for number, line in _lines(path):
         if not line.startswith("["):
-            found.append([id_like(ids, one) for one in re.split(r"[\s,]+", line) if one])
+            found[number] = [id_like(ids, one) for one in re.split(r"[\s,]+", line) if one]
             continue
         try:
             history = json_format.loads(line)
             if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in history):
                 raise ValueError("ids are texts or whole numbers")
-            found.append([id_like(ids, str(one)) for one in history])
+            found[number] = [id_like(ids, str(one)) for one in history]
         except (ValueError, RecursionError) as error:
             raise DataError(f"{printable(path)}, line {number}: not a JSON list of item ids; mend the line.") from error
     if not found:

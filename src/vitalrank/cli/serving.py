@@ -103,14 +103,15 @@ def fold_in(
     within: Within = None,
     seen: Seen = False,
 ) -> None:
-    """Recommend to people outside the log, from their histories; unknown items are counted."""
+    """Recommend to people outside the log, from their histories, by the line; unknown items are counted."""
     import vitalrank as vr
 
     model = vr.load(run)
     table, filters = filters_of(model, names, items, exclude_items, within, seen)
     histories = read_histories(history, model.train.item_ids)
-    ids, scores = model.fold_in(histories, n=n, unknown="skip", **filters)
-    print_lists({str(place): picks_of(*row, table) for place, row in enumerate(zip(ids, scores, strict=True), 1)}, json)
+    ids, scores = model.fold_in(list(histories.values()), n=n, unknown="skip", **filters)
+    rows = zip(histories, zip(ids, scores, strict=True), strict=True)
+    print_lists({str(line): picks_of(*row, table) for line, row in rows}, json)
 
 
 def similar(

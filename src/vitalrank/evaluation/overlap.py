@@ -14,5 +14,5 @@ def warn_of_training_rows(train: Interactions, test: Interactions) -> None:
         warnings.warn(
             f"{both:,} of {len(test):,} test rows are in the training log and count as misses, since training items "
             "are left out of the lists; evaluate on a part that was held out.",
-            stacklevel=4,
+            stacklevel=3,
         )

@@ -18,7 +18,7 @@ from vitalrank.interactions.growing import Rows, merge, on_ids_of
 from vitalrank.interactions.ordering import find_repeats, renumber, row_order, starts
 from vitalrank.interactions.splits import core_rows
 from vitalrank.interactions.splitting import SplittableLog
-from vitalrank.interactions.weighting import REPEATS, as_weights, check_repeats, check_weights
+from vitalrank.interactions.weighting import REPEATS, as_summed, as_weights, check_repeats, check_weights
 
 logger = logging.getLogger(__name__)
 
@@ -201,9 +201,9 @@ class Interactions(SplittableLog):
         """Build from internal ids, any order. The arrays may be stored without a copy."""
         if not len(users):
             raise DataError("The log has no rows; give at least one interaction.")
-        if weights is not None:
-            check_weights(weights)
         log = cls.from_some_codes(users, items, times, user_ids, item_ids, weights, repeats)
+        if log.weights is not None:  # of the rows that are kept
+            check_weights(log.weights)
         if log.repeats:
             logger.info("%d repeated (user, item) rows: %s", log.repeats, REPEATS[repeats])
         return replace(log, skipped=skipped) if skipped else log
@@ -229,7 +229,7 @@ class Interactions(SplittableLog):
         if repeats in ("sum", "count"):
             ones = np.ones(len(items), np.float32)
             given = ones if repeats == "count" or weights is None else weights
-            weights = given if pairs is None else pairs.sums(given).astype(np.float32)
+            weights = given if pairs is None else as_summed(pairs.sums(given))
         log = cls(indptr, items, times, user_ids, item_ids, weights=weights)
         if pairs is None:
             return log
@@ -249,7 +249,7 @@ class Interactions(SplittableLog):
         (array(['bob', 'ann'], dtype=object), array([9, 7]))
         """
         check_repeats(repeats, ("first", "last", "sum"))
-        if not len(logs) or not all(isinstance(log, Interactions) for log in logs):
+        if not isinstance(logs, Sequence) or not logs or not all(isinstance(log, Interactions) for log in logs):
             raise DataError("concat takes a list of at least one log; read the files first: vr.read(...).")
         if len(logs) == 1:
             return logs[0]

@@ -42,6 +42,13 @@ def as_weights(values: ArrayLike) -> NDArray[np.float32]:
     return numbers.astype(np.float32)
 
 
+def as_summed(sums: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Sums of weights as float32; `DataError` if one is too large for that."""
+    if sums.max(initial=0.0) > _LARGEST:
+        raise DataError("The weights of a repeated pair add up to more than 3.4e38; divide all weights by a number.")
+    return sums.astype(np.float32)
+
+
 def bad_weight(numbers: NDArray[Any]) -> int | None:
     """The first row that is no weight, if any."""
     if not len(numbers) or (numbers.min() >= 0 and numbers.max() <= _LARGEST):

@@ -12,14 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
 import pyarrow as pa
 
 from vitalrank._util.checks import check_choice, check_count
 from vitalrank._util.display import first_line, printable
-from vitalrank.errors import DataError, StorageError, VitalrankError
+from vitalrank.errors import StorageError, VitalrankError
+from vitalrank.interactions import Interactions
 from vitalrank.interactions.cutoffs import Time
 from vitalrank.interactions.encoding import numbers_of
-from vitalrank.interactions.weighting import REPEATS, check_repeats
+from vitalrank.interactions.weighting import REPEATS, check_repeats, check_weights
 from vitalrank.prepared import Prepared, PreparedWriter
 from vitalrank.preparing.blocks import Blocks
 from vitalrank.preparing.budget import Budget, to_bytes
@@ -104,12 +106,11 @@ def prepare_log(
         collect(source, (user, item, time, weight), sep, header, collector)
         collector.spill()
         collector.report(printable(source, 200))
-        _check_weights(collector)
         stage("numbering ids")
         users, items = (merge_ids(collector.runs, side, scratch, budget) for side in ("users", "items"))
         stage("sorting")
         blocks = Blocks(collector.runs, users.length, budget.rows, scratch)
-        logs = blocks.logs(items.length, repeats)
+        logs = _some_weighted(blocks.logs(items.length, repeats))
         core = None
         dropped = 0
         if min_user or min_item or parting.reads_times:
@@ -153,10 +154,15 @@ class _Stages:
             self._progress(name)
 
 
-def _check_weights(collector: SpillingCollector) -> None:
-    runs = collector.runs
-    if "weights" in runs[0].columns and not any(run.load("weights").any() for run in runs):
-        raise DataError("All weights are 0, so nothing would be learned; give one above 0, or no weights.")
+def _some_weighted(logs: Iterator[tuple[int, Interactions]]) -> Iterator[tuple[int, Interactions]]:
+    """The same blocks; `DataError` after the last one if the rows that are kept all have weight 0."""
+    sums = []
+    for first, log in logs:
+        if log.weights is not None:
+            sums.append(log.weights.max(initial=0.0))
+        yield first, log
+    if sums:
+        check_weights(np.array(sums, np.float32))
 
 
 def _write_ids(writer: PreparedWriter, users: MergedIds, items: MergedIds, core: Core | None) -> None:
