@@ -114,12 +114,14 @@ def draw(curves: dict[str, dict[str, Curve]], folder: Path) -> None:
         grounds = ("axes.facecolor", "figure.facecolor", "savefig.facecolor")
         pyplot.rcParams.update({**dict.fromkeys(inked, look["ink"]), **dict.fromkeys(grounds, look["paper"])})
         pyplot.rcParams.update({"font.size": 13})
-        figure, axes = pyplot.subplots(2, 2, figsize=(9, 7), dpi=160, layout="constrained")
+        rows = len(curves) // 2 + 1  # of two panels each, the last for the legend
+        figure, axes = pyplot.subplots(rows, 2, figsize=(9, 3.7 * rows), dpi=160, layout="constrained")
         lines = {}
         for axis, (log, found) in zip(axes.flat, curves.items(), strict=False):
             lines |= _panel(axis, log, found, look["colours"])
         rest = axes.flat[-1]
-        rest.axis("off")
+        for axis in axes.flat[len(curves) :]:
+            axis.axis("off")
         rest.legend(*zip(*[(lines[name], name) for name in look["colours"] if name in lines], strict=True),
                     frameon=False, loc="center", fontsize=14)  # fmt: skip
         figure.supxlabel("training seconds on 2 cores", fontsize=14)
