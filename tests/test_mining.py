@@ -17,7 +17,7 @@ from commands import complaint, told
 from reference.mining import mined as plain
 from vitalrank.errors import DataError, SettingError, StorageError
 from vitalrank.mining import candidates, mine_to
-from vitalrank.mining.mining import _repeated
+from vitalrank.mining.negatives import _repeated
 
 VALUES = {"absolute_margin": 1.0, "relative_margin": 0.25, "max_score": 3.0, "min_score": -2.0}
 
@@ -121,6 +121,19 @@ def test_draws_do_not_depend_on_the_blocks(data, monkeypatch):
     whole = vr.mine(*data, k=3, sampler=vr.DNS())
     monkeypatch.setattr("vitalrank.mining.mining.QUERIES", 7)
     np.testing.assert_array_equal(vr.mine(*data, k=3, sampler=vr.DNS()).negatives, whole.negatives)
+
+
+@pytest.mark.parametrize("sampler", [None, vr.DNS(candidates=200)], ids=repr)
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_queries_without_positives_move_no_others(data, sampler, similarity, monkeypatch):
+    queries, items, positives = data
+    pairs = np.stack([np.arange(5, 60, 2), positives[5::2]], 1)  # none of the first five, then of every second one
+    monkeypatch.setattr("vitalrank.mining.mining.QUERIES", 16)
+    found = vr.mine(queries, items, pairs, k=2, sampler=sampler, similarity=similarity)
+    scores = cosines(queries, items) if similarity == "cosine" else queries @ items.T
+    np.testing.assert_array_equal(found.queries, pairs[:, 0])
+    np.testing.assert_allclose(found.scores, scores[found.queries[:, None], found.negatives], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.positive_scores, scores[found.queries, found.positives], rtol=1e-4, atol=1e-5)
 
 
 def test_a_hard_sampler_finds_harder_negatives_than_a_uniform_one(data):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -17,8 +17,10 @@ from vitalrank._util.parquet import is_marked_parquet, parquet_writer
 from vitalrank._util.threads import limited
 from vitalrank.errors import DataError, SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.mining.candidates import QUERIES, Vectors, best_items, pair_scores
+from vitalrank.mining.candidates import QUERIES, Vectors, pair_scores
+from vitalrank.mining.negatives import by_rank, by_sampler
 from vitalrank.mining.positives import read_pairs
+from vitalrank.mining.results import Mined, MiningSummary
 from vitalrank.mining.rules import MiningRule
 from vitalrank.mining.vectors import VectorSource, open_vectors
 from vitalrank.samplers.backends import check_fits
@@ -27,7 +29,6 @@ from vitalrank.samplers.settings import Sampler
 
 Array = NDArray[Any]
 _CANDIDATE_BYTES = 48  # an id, a score and what sorts them
-_ROUNDS = 8  # draws of a sampler for pairs whose negatives are not complete
 
 
 class RuleOptions(TypedDict, total=False):
@@ -40,43 +41,6 @@ class RuleOptions(TypedDict, total=False):
     absolute_margin: float | None
     relative_margin: float | None
     similarity: str
-
-
-@dataclass(frozen=True)
-class MiningSummary:
-    """What came of it: pairs of a query and a positive, negatives in all, and queries with fewer than k."""
-
-    pairs: int
-    negatives: int
-    short: int
-
-    def __add__(self, other: MiningSummary) -> MiningSummary:
-        return MiningSummary(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-
-@dataclass(frozen=True)
-class Mined:
-    """Negatives of each pair of a query and a positive, by row numbers, in the order of queries and positives.
-
-    Parameters
-    ----------
-    queries, positives, positive_scores
-        The pairs and their scores, (M,).
-    negatives, scores
-        (M, k), best first, or as they were drawn; -1 and -inf where there are fewer.
-    """
-
-    queries: NDArray[np.int64]
-    positives: NDArray[np.int64]
-    positive_scores: NDArray[np.float32]
-    negatives: NDArray[np.int64]
-    scores: NDArray[np.float32]
-
-    @property
-    def summary(self) -> MiningSummary:
-        """How many were found."""
-        lacking = (self.negatives < 0).any(1)
-        return MiningSummary(len(self.queries), int((self.negatives >= 0).sum()), len(np.unique(self.queries[lacking])))
 
 
 def mine(
@@ -218,73 +182,8 @@ def _block(
     lowest = np.full(len(queries), np.inf, np.float32)
     np.minimum.at(lowest, users - start, positive_scores)
     if bound is None:
-        found = _by_rank(queries, items, log, rule, start, lowest)
+        found = by_rank(queries, items, log, rule, start, lowest)
         negatives, scores = (part[users - start] for part in found)
     else:
-        negatives, scores = _by_sampler(queries, items, rule, bound, rows, lowest[users - start])
+        negatives, scores = by_sampler(queries[users - start], items, rule, bound, rows, lowest[users - start])
     return Mined(users, positives, positive_scores, negatives, scores)
-
-
-def _by_rank(
-    queries: NDArray[np.float32], items: Vectors, log: Interactions, rule: MiningRule, start: int, lowest: Array
-) -> tuple[Array, Array]:
-    """Negatives and scores of each query."""  # (B, k) each
-    degree = log.user_degree[start : start + len(queries)]
-    ids, scores = best_items(queries, items, rule.depth + int(degree.max()))
-    positive = log.csr[start : start + len(queries)]
-    keys = np.repeat(np.arange(len(queries)), np.diff(positive.indptr)) * log.n_items + positive.indices
-    own = np.isin(np.arange(len(queries))[:, None] * log.n_items + ids, keys)
-    allowed = rule.allows(scores, lowest) & ~own & (np.arange(ids.shape[1]) < (rule.depth + degree)[:, None])
-    rank = np.cumsum(allowed, 1) - 1  # among those that are left
-    kept = allowed & (rank >= rule.range_min) & (rank < min(rule.depth, rule.range_min + rule.k))
-    return _packed(ids, scores, kept, rank - rule.range_min, rule.k)
-
-
-def _packed(ids: Array, scores: Array, kept: Array, position: Array, k: int) -> tuple[Array, Array]:
-    """The ids and scores that are kept, at their positions."""  # (B, k) each
-    negatives, theirs = np.full((len(ids), k), -1, np.int64), np.full((len(ids), k), -np.inf, np.float32)
-    row, column = np.nonzero(kept)
-    at = position[row, column]
-    negatives[row, at], theirs[row, at] = ids[row, column], scores[row, column]
-    return negatives, theirs
-
-
-def _by_sampler(
-    queries: NDArray[np.float32], items: Vectors, rule: MiningRule, bound: BoundSampler, rows: Array, lowest: Array
-) -> tuple[Array, Array]:
-    """Negatives and scores of each pair: draws that are new and allowed, until there are k or the rounds are over."""
-    log = bound.train
-    users, positives = log.users[rows].astype(np.int64), log.items[rows].astype(np.int64)
-    asked = queries[users - users[0]]
-    negatives, scores = np.full((len(rows), rule.k), -1, np.int64), np.full((len(rows), rule.k), -np.inf, np.float32)
-    for step in range(_ROUNDS):
-        left = np.flatnonzero((negatives < 0).any(1))
-        if not len(left):
-            break
-        vectors = _vectors(bound, asked[left], items)
-        draw = bound(users=users[left], positives=positives[left], rows=rows[left], step=step, k=rule.k, **vectors)
-        ids = np.concatenate([negatives[left], np.asarray(draw.ids, np.int64)], 1)
-        theirs = pair_scores(asked[left], items, ids)
-        kept = rule.allows(theirs, lowest[left]) & ~_repeated(ids)
-        position = np.cumsum(kept, 1) - 1
-        negatives[left], scores[left] = _packed(ids, theirs, kept & (position < rule.k), position, rule.k)
-    return negatives, scores
-
-
-def _repeated(ids: Array) -> NDArray[np.bool_]:
-    """Which ids of each row stand further left, too."""  # (B, n)
-    order = np.argsort(ids, axis=1, kind="stable")
-    ordered = np.take_along_axis(ids, order, 1)
-    again, found = np.zeros(ids.shape, np.bool_), np.empty(ids.shape, np.bool_)
-    again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
-    np.put_along_axis(found, order, again, 1)
-    return found
-
-
-def _vectors(bound: BoundSampler, queries: NDArray[np.float32], items: Vectors) -> dict[str, Any]:
-    """How a sampler scores: by the table where it may be read in place, else by rows that are read as it asks."""
-    if not bound.needs_scores:
-        return {}
-    if items.whole is not None:
-        return {"queries": queries, "item_table": items.whole}
-    return {"score": lambda rows, ids: pair_scores(queries[rows], items, ids)}
