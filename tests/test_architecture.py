@@ -172,8 +172,6 @@ MOST_PARAMETERS = 7
 # Files that are longer, still.
 LONG_FILES = {
     "engines/torch_engine.py",
-    "interactions/log.py",
-    "mining/mining.py",
     "models/base.py",
     "models/custom.py",
     "report/sections.py",
@@ -183,7 +181,7 @@ LONG_FILES = {
 MANY_SETTINGS = {
     "comparing/running.py:compare",
     "evaluation/measuring.py:evaluate",
-    "interactions/log.py:from_codes",
+    "interactions/building.py:from_codes",
     "mining/mining.py:mine_to",
     "preparing/running.py:prepare_log",
     "readers/__init__.py:read",
