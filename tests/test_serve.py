@@ -93,6 +93,11 @@ def test_filters_are_those_of_the_library(client, model, table):
     found = client.post("/recommend", json=fields).json()["results"]
     ids, _ = model.recommend(users, n=4, table=table, **filters)
     assert [items_of(one) for one in found] == ids.tolist()
+    own = [[one] for one in ids[:, 0].tolist()[:2]] + [[]]
+    found = client.post("/recommend", json={**fields, "per_user_exclude": own}).json()["results"]
+    assert [items_of(one) for one in found] == model.recommend(
+        users, n=4, table=table, per_user_exclude=own, **filters
+    )[0].tolist()
     item = model.train.item_ids[4]
     found = client.post("/similar", json={"item": item, "n": 4, "within": "genre"}).json()
     assert items_of(found) == model.similar_items(item, n=4, within="genre", table=table)[0].tolist()
@@ -133,6 +138,8 @@ def test_concurrent_requests_share_ranking_calls_and_get_their_own_answers(clien
         ("POST", "/recommend", '{"user": 1, "items": []}', 400),
         ("POST", "/recommend", '{"user": 1, "items": ["none"]}', 400),
         ("POST", "/recommend", '{"user": 1, "within": "nothing"}', 400),
+        ("POST", "/recommend", '{"users": [1, 2], "per_user_exclude": [["i1"]]}', 400),
+        ("POST", "/recommend", '{"user": 1, "per_user_exclude": ["i1"]}', 400),
         ("POST", "/fold-in", '{"history": [[1]]}', 400),
         ("POST", "/fold-in", json.dumps({"history": ["i1"] * 5001}), 400),
         ("POST", "/fold-in", "x" * 300_000, 413),

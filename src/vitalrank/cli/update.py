@@ -104,13 +104,13 @@ def _extended(known: Interactions, more: Interactions, run: Path, log: Path) -> 
     try:
         grown = known.extend(more)
     except DataError as error:
-        raise DataError(f"{log}: cannot be added to the log of {run}. {error}") from error
+        raise DataError(f"{log} cannot be added to the log of {run}. {error}") from error
     if len(grown) == len(known):
-        raise DataError(f"{log}: has no row that the log of {run} does not have; nothing was changed.")
+        raise DataError(f"{log} has no row that the log of {run} does not have; nothing was changed.")
     new_users, new_items = grown.n_users - known.n_users, grown.n_items - known.n_items
     if new_users == more.n_users and new_items == more.n_items:
         raise DataError(
-            f"{log}: shares no user and no item with the log of {run}; nothing was changed. Give rows with the same "
+            f"{log} shares no user and no item with the log of {run}; nothing was changed. Give rows with the same "
             "ids, or fit a model of its own."
         )
     return grown

@@ -115,7 +115,9 @@ def _named(names: Sequence[str], wanted: str | bool | None, where: str, role: st
         return None
     matches = [name for name in names if wanted in (name, name.split(":")[0])]
     if not matches:
-        raise DataError(f"{where}: no column {quoted(wanted)}; it has {listed(names)}. Give {role}= one of these.")
+        raise DataError(
+            f"{where}: no column {quoted(wanted)}; it has {listed(names)}. Give {role}= (--{role}) one of these."
+        )
     return matches[0]
 
 
@@ -124,10 +126,11 @@ def _guess(names: Sequence[str], role: str, where: str, needed: bool = True) -> 
     matches = list(dict.fromkeys(name for name in names if normalized(name) in known))
     if len(matches) > 1:
         raise DataError(
-            f"{where}: {' and '.join(map(printable, matches[:5]))} could each be the {role} column; say {role}=..."
+            f"{where}: {' and '.join(map(printable, matches[:5]))} could each be the {role} column; "
+            f"say {role}=... (--{role})."
         )
     if not matches and needed:
-        raise DataError(f"{where}: no known {role} column among {listed(names)}; say {role}=...")
+        raise DataError(f"{where}: no known {role} column among {listed(names)}; say {role}=... (--{role}).")
     return matches[0] if matches else ""
 
 

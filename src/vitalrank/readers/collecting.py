@@ -123,7 +123,7 @@ class Collector:
         """An unusable line: an error, or one more skipped."""
         message = f"{self.source}, {place}: {reason}"
         if not self.skip:
-            raise DataError(f"{message}; mend it, or leave such lines out with on_bad='skip'.")
+            raise DataError(f"{message}; mend it, or leave such lines out with on_bad='skip' (--on-bad skip).")
         self.skipped += 1
         if self.skipped <= NAMED_IN_LOG:
             logger.warning("skipped %s", message)

@@ -125,7 +125,9 @@ def _by_position(wanted: Wanted, lines: list[Cells], source: str) -> dict[str, i
         if time is None and width > 2 + (weight is not None) and weight != width - 1:
             time = _last_if_time(lines, source)
     if user is None or item is None:
-        raise DataError(f"{source}: {width} columns without header; say user= and item= as positions from 0.")
+        raise DataError(
+            f"{source}: {width} columns without header; say user= and item= (--user, --item) as positions from 0."
+        )
     roles = {"user": user, "item": item, "time": None if time is False else time, "weight": weight}
     places = {role: _place(int(place), width, source) for role, place in roles.items() if place is not None}
     if len(set(places.values())) < len(places):

@@ -133,7 +133,7 @@ def _allowed(log: Interactions, options: FilterOptions, table: ItemTable | None)
     if not keep.any():
         given_names = [name for name in ("items", "exclude_items", "within") if options.get(name) is not None]
         raise SettingError(
-            f"{' and '.join(given_names)} leave none of the {log.n_items:,} items of the log; ask for less."
+            f"{' and '.join(given_names)} leave none of the {log.n_items:,} items of the log; check the ids and values."
         )
     return None if keep.all() else np.flatnonzero(keep)
 

@@ -20,11 +20,11 @@ from starlette.routing import Route
 import vitalrank
 from vitalrank.errors import VitalrankError
 from vitalrank.serving.explaining import Explanation, explain, explain_history
-from vitalrank.serving.filters import FilterOptions
 from vitalrank.serving.recommending import fold_in, similar_items
 from vitalrank.serving.web import openapi
 from vitalrank.serving.web.batching import Batcher
 from vitalrank.serving.web.fields import Fields
+from vitalrank.serving.web.filter_fields import filters_of_one, take_filters
 from vitalrank.serving.web.guard import Guard, as_refusal, to_json_bytes
 from vitalrank.serving.web.limits import Limits, RequestError, ServerSettings
 from vitalrank.serving.web.metrics import Metrics
@@ -56,13 +56,13 @@ class Api:
         many = fields.ids("users", self._settings.limits.batch) if fields.has("users") else None
         users = many or [fields.one_id("user", now.log.user_ids)]
         n, unknown = fields.count("n", 10), fields.choice("unknown", ("error", "popular"))
-        options = _filters(fields, now)
+        options = take_filters(fields, now.table, len(users))
         if fields.switch("seen"):
             options["seen"] = True
         if fields.switch("exclude_negatives"):
             options["exclude_negatives"] = True
         fields.done()
-        requests = [UserRequest(user, n, unknown, options) for user in users]
+        requests = [UserRequest(user, n, unknown, filters_of_one(options, place)) for place, user in enumerate(users)]
         lists = await asyncio.gather(*(self.batcher.submit((now, request)) for request in requests))
         results = []
         for user, found in zip(users, lists, strict=True):
@@ -75,9 +75,9 @@ class Api:
         now = self._now
         many = fields.ids("items_like", self._settings.limits.batch) if fields.has("items_like") else None
         items = many or [fields.one_id("item", now.log.item_ids)]
-        n, options = fields.count("n", 10), _filters(fields, now)
+        n, options = fields.count("n", 10), take_filters(fields, now.table, len(items))
         fields.done()
-        ids, scores = await self._in_thread(lambda: similar_items(now.model, items, n, **_listed(options, len(items))))
+        ids, scores = await self._in_thread(lambda: similar_items(now.model, items, n, **options))
         results = [
             {"item": item, "items": now.entries_of_ids(*row)} for item, *row in zip(items, ids, scores, strict=True)
         ]
@@ -88,7 +88,7 @@ class Api:
         many = fields.histories("histories") if fields.has("histories") else None
         histories = many or [fields.ids("history")]
         n, unknown = fields.count("n", 10), fields.choice("unknown", ("skip", "error"))
-        options = _listed(_filters(fields, now), len(histories))
+        options = take_filters(fields, now.table, len(histories))
         if fields.switch("seen"):
             options["seen"] = True
         fields.done()
@@ -192,31 +192,6 @@ def _answer_batch(asked: Sequence[tuple[Snapshot, UserRequest]]) -> list[list[Li
         for place, answer in zip(places, found, strict=True):
             answers[place] = answer
     return answers
-
-
-def _filters(fields: Fields, now: Snapshot) -> FilterOptions:
-    """The filters among the fields, those alone that were given."""
-    options: FilterOptions = {}
-    allowed, blocked, within = (
-        fields.optional_ids("items"),
-        fields.optional_ids("exclude_items"),
-        fields.within("within"),
-    )
-    if allowed is not None:
-        options["items"] = allowed
-    if blocked is not None:
-        options["per_user_exclude"] = [blocked]  # not another catalogue, for which all would be packed anew
-    if within is not None:
-        if now.table is None:
-            raise RequestError(400, "within needs categories, and this server was started without --names.")
-        options["within"], options["table"] = within, now.table
-    return options
-
-
-def _listed(options: FilterOptions, count: int) -> FilterOptions:
-    """The same filters for so many asked about."""
-    own = options.get("per_user_exclude")
-    return {**options, "per_user_exclude": list(own) * count} if isinstance(own, list) else {**options}
 
 
 def _unknown(now: Snapshot, history: Sequence[Any]) -> list[Any]:

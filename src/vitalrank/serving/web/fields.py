@@ -114,6 +114,15 @@ class Fields:
             raise RequestError(400, f"{name}: give a list of 1 to {self._limits.batch} histories.")
         return [self._list(one, name, self._limits.ids) for one in value]
 
+    def lists_of_each(self, name: str, count: int) -> list[list[Id]] | None:
+        """A list of ids, perhaps empty, for each of ``count`` that are asked about; None where it was not given."""
+        value = self.take(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or len(value) != count:
+            raise RequestError(400, f"{name}: give one list of ids for each that is asked about, here {count}.")
+        return [[] if one == [] else self._list(one, name, self._limits.ids) for one in value]
+
     def within(self, name: str) -> str | dict[str, str | list[str]] | None:
         """A column of the item table, or values by column."""
         value = self.take(name)

@@ -23,6 +23,12 @@ def describe(limits: Limits, version: str) -> dict[str, Any]:
         "n": {"type": "integer", "minimum": 1, "maximum": limits.n, "default": 10},
         "items": {**ids, "description": "Allow list."},
         "exclude_items": {**ids, "description": "Block list."},
+        "per_user_exclude": {
+            "type": "array",
+            "items": ids,
+            "maxItems": limits.batch,
+            "description": "A block list for each that is asked about, in their order.",
+        },
         "within": {"description": "Values by column of the item table, or a column: that of what is asked about."},
     }
     seen = {"seen": {"type": "boolean", "default": False, "description": "May seen items be returned?"}}
