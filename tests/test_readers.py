@@ -363,7 +363,7 @@ WRONG_FILES: dict[str, tuple[bytes, str]] = {
     "empty.csv": (b"", "is empty"),
     "blank.csv": (b"\n\n  \n", "only blank lines"),
     "header.csv": (b"user,item,time\n", "no rows"),
-    "missing.csv": (b"user,thing,time\n1,2,3\n", "no known item column among user, thing, time; say item=... (--item)."),
+    "missing.csv": (b"user,thing,time\n1,2,3\n", r"among user, thing, time; say item=\.\.\. \(--item\)"),
     "doubled.csv": (b"user,item,item\n1,2,3\n", "'item' occurs 2 times"),
     "two.csv": (b"user_id,uid,item\n1,2,3\n", "user_id and uid could each be the user column"),
     "rated.csv": (b"1,2,5\n1,3,4\n", r"may be no time; say time=2 \(--time 2\) or time=False \(--no-time\)"),
