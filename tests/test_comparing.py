@@ -146,6 +146,16 @@ def test_a_result_that_was_edited_is_no_result(tmp_path):
         run(tmp_path, {"uni": vr.Uniform()}, seeds=1)
 
 
+@pytest.mark.parametrize("label", ["\ud800", 3])
+def test_a_result_whose_label_no_table_can_hold_is_one_sentence(tmp_path, label):
+    run(tmp_path, {"uni": vr.Uniform()}, seeds=1)
+    path = tmp_path / "runs/uni-seed0.json"
+    plain = json.loads(path.read_text())["outcome"]
+    path.write_text(json.dumps({**plain, "label": label}))  # without a digest, as version 0.1 wrote it
+    with pytest.raises(vr.StorageError, match="label is not text"):
+        outcomes.read_outcome(path, {})
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, "[1]", "{", '{"label": 3}', '{"format": 9, "outcome": {}}'])
 def test_what_is_no_result_is_one_sentence(tmp_path, text):
     (tmp_path / "a.json").write_text(text)

@@ -202,6 +202,60 @@ def test_values_that_kernels_would_follow_are_checked_although_the_digest_is_rig
         vr.Prepared.open(copy).part()
 
 
+def rewrite(folder, name, change):
+    """Change an array and what is said of it, digests too."""
+    contents = json.loads((folder / "prepared.json").read_text())
+    path = folder / contents["data"] / f"{name}.npy"
+    array = np.load(path)
+    change(array)
+    with prepared_arrays.ArrayWriter(path, array.dtype.str) as writer:
+        writer.append(array)
+    side, field = name.split(".")
+    entries = contents["ids"][side] if side in contents["ids"] else contents["parts"][side]["arrays"]
+    entries[field]["sha256"] = list(writer.entry().sha256)
+    (folder / "prepared.json").write_text(json.dumps(contents))
+
+
+@pytest.mark.parametrize("block", [128, 1 << 25])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("sorted_items", lambda items: np.copyto(items[1:2], items[:1])),  # an item twice
+        ("sorted_items", lambda items: np.copyto(items[31:33], items[[32, 31]])),  # over the bound of two blocks
+        ("items", lambda items: np.copyto(items[:1], -1)),
+        ("times", lambda times: np.copyto(times[:1], 1 << 40)),
+        ("times", lambda times: np.copyto(times[-1:], -1)),
+        ("weights", lambda weights: np.copyto(weights[5:6], np.nan)),
+        ("item_degree", lambda degree: np.copyto(degree[:1], 1 << 40)),
+    ],
+)
+def test_rows_that_no_log_has_are_refused_although_the_digest_is_right(tmp_path, monkeypatch, block, name, change):
+    monkeypatch.setattr(prepared_arrays, "BLOCK", block)
+    users, items = np.repeat(np.arange(3), 40), np.tile(np.arange(40), 3)
+    log = vr.Interactions.from_arrays(users, items, np.arange(120), weights=np.ones(120))
+    vr.Prepared.write(tmp_path, log)
+    assert len(vr.Prepared.open(tmp_path).part()) == 120
+    rewrite(tmp_path, f"log.{name}", change)
+    with pytest.raises(vr.StorageError, match="holds values that no log has; prepare the log again"):
+        vr.Prepared.open(tmp_path).part()
+
+
+def test_ids_of_a_prepared_log_are_distinct(tmp_path):
+    vr.Prepared.write(tmp_path, vr.Interactions.from_arrays([1, 2, 3], [4, 5, 6]))
+    rewrite(tmp_path, "items.ids", lambda ids: np.copyto(ids[:1], ids[1:2]))
+    with pytest.raises(vr.StorageError, match=r"items\.ids\.npy: ids repeat; prepare the log again"):
+        vr.Prepared.open(tmp_path).part()
+
+
+def test_a_header_that_python_cannot_parse_is_an_error(copy):
+    path = next(copy.glob("data-*/log.items.npy"))
+    content = bytearray(path.read_bytes())
+    content[20] = 0
+    path.write_bytes(content)
+    with pytest.raises(vr.StorageError, match="not an array"):
+        vr.read(copy)
+
+
 class FakeDigest:
     def hexdigest(self) -> str:
         return "fake"

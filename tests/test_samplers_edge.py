@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import vitalrank as vr
 from sampler_calls import assert_equal, on_gpu
 from sampler_cases import VARIANTS, WORLD, make_world
+from vitalrank._util.memory import available_memory
 from vitalrank.errors import SettingError
 from vitalrank.samplers import backends
 
-STATIC = {"uni", "pop"}
 BAD = [np.nan, np.inf, -np.inf]
-SCORED = sorted(VARIANTS.keys() - STATIC)
+SCORED = sorted(name for name in VARIANTS if VARIANTS[name].bind(WORLD.log, seed=1).needs_scores)
 
 
 def bind(name):
@@ -96,5 +98,29 @@ def test_unchecked_scores_never_draw_a_seen_item(name, bad, path):
 def test_a_pool_that_does_not_fit_into_memory_is_refused_before_it_is_allocated(monkeypatch):
     monkeypatch.setattr(backends, "available_memory", lambda: 2**28)
     sampler = vr.DNS(candidates=2**20).bind(WORLD.log, seed=0)
-    with pytest.raises(SettingError, match=r"takes 1\.1 GiB and 0\.2 GiB are free; lower candidates, k or the batch"):
+    with pytest.raises(SettingError, match=r"takes 4\.5 GiB and 0\.2 GiB are free; lower candidates, k or the batch"):
         sampler(*WORLD.batch)
+
+
+@pytest.mark.parametrize("name", ["dns", "mixgcf", "pris"])
+def test_what_scores_a_pool_takes_memory_as_well(monkeypatch, name):
+    rows = len(WORLD.users)
+    sampler = type(VARIANTS[name])(candidates=2**20).bind(WORLD.log, seed=0)
+    monkeypatch.setattr(backends, "available_memory", lambda: rows * 2**20 * 16)  # the pool would fit
+    with pytest.raises(SettingError, match="lower candidates, k or the batch"):
+        sampler(users=WORLD.users, positives=WORLD.positives, score=lambda rows, ids: pytest.fail("it was scored"))
+
+
+def test_a_limit_of_the_process_is_a_limit_of_its_memory():
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    free = available_memory()
+    if free is None:
+        pytest.skip("the system does not tell")
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (used + 2**27, hard))
+        limited = available_memory()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    assert limited <= 2**27 < free

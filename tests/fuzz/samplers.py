@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from functools import cache
 from random import Random
@@ -71,7 +72,7 @@ def case(rng: Random) -> None:
 
 
 def settings_of(rng: Random, kind: Any) -> Any:
-    names = [name for name in kind.__dataclass_fields__ if rng.random() < 0.15]
+    names = [field.name for field in dataclasses.fields(kind) if rng.random() < 0.15]
     return kind(**{name: rng.choice(SETTINGS) for name in names})
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import math
 import mmap
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +100,20 @@ def available_memory() -> int | None:
     try:
         with Path("/proc/meminfo").open(encoding="ascii") as lines:
             free = next(line for line in lines if line.startswith("MemAvailable:"))
-        return int(free.split()[1]) * 1024
+        return min(int(free.split()[1]) * 1024, _below_limit())
     except (OSError, StopIteration):
         return None
+
+
+def _below_limit() -> int:
+    """Bytes that this process may still map before its limit (``ulimit -v``), on Linux."""
+    resource: Any = import_module("resource")
+    limit: int = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return sys.maxsize
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    size: int = resource.getpagesize()
+    return max(0, limit - pages * size)
 
 
 @contextmanager

@@ -14,7 +14,8 @@ _LARGEST = 1e300  # of a number: sums of a few stay finite
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+    """Text that a file can hold: JSON can name lone surrogates, which UTF-8 has no bytes for."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _is_whole(value: object) -> TypeGuard[int]:
@@ -34,7 +35,7 @@ def _list(check: Check) -> Check:
 
 
 def _table(check: Check) -> Check:
-    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
+    return lambda value: isinstance(value, dict) and all(map(_is_text, value)) and all(map(check, value.values()))
 
 
 def _fields(required: Mapping[str, Check], optional: Mapping[str, Check], others: Check | None = None) -> Check:

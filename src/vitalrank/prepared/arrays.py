@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tokenize import TokenError
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ Array = NDArray[Any]
 BLOCK = 1 << 25  # bytes under one digest; of every type a whole number of values
 _HEADER = 128  # bytes of a header, padded so that the length can be filled in at the end
 _MAGIC = b"\x93NUMPY\x01\x00"
-PieceCheck = Callable[[Array], bool]  # whether a piece of an array holds what it may
+PieceCheck = Callable[[Array, int, int], bool]  # whether an array holds what it may between two places
 
 
 class ArrayWriter:
@@ -108,7 +109,7 @@ class MappedArray:
             found: Array = np.asarray(np.load(self.path, mmap_mode="c", allow_pickle=False))
         except FileNotFoundError as error:
             raise StorageError(f"{printable(self.path)}: missing; prepare the log again.") from error
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, EOFError, SyntaxError, TokenError) as error:  # NumPy parses a header as Python
             raise self._damaged(f"not an array ({first_line(error)})") from error
         if found.shape != (self._entry.length,) or found.dtype != self._entry.dtype:
             raise self._damaged(f"holds {found.dtype} {found.shape}, not {self._entry.dtype} ({self._entry.length},)")
@@ -141,11 +142,12 @@ class MappedArray:
     def _verify(self, number: int) -> None:
         """One pass over a block, for the digest and for what the values may be."""
         size = BLOCK // self.values.itemsize
-        piece = self.values[number * size : (number + 1) * size]
+        first, last = number * size, min((number + 1) * size, len(self.values))
+        piece = self.values[first:last]
         known = self._entry.sha256
         if number >= len(known) or hashlib.sha256(piece.view(np.uint8).data).hexdigest() != known[number]:
             raise self._damaged("changed since it was written")
-        if self._check is not None and not self._check(piece):
+        if self._check is not None and not self._check(self.values, first, last):
             raise self._damaged("holds values that no log has")
 
     def _damaged(self, what: str) -> StorageError:

@@ -20,6 +20,7 @@ from vitalrank.interactions import Interactions, check_same_ids
 from vitalrank.interactions.encoding import Ids
 from vitalrank.interactions.ordering import row_users
 from vitalrank.prepared.arrays import MappedArray, PieceCheck
+from vitalrank.prepared.checking import piece_check
 from vitalrank.prepared.ids import MappedIds
 from vitalrank.prepared.layout import PARTS, TRAIN, WHOLE, Contents, read_contents
 from vitalrank.prepared.writing import write_prepared
@@ -223,15 +224,12 @@ class Prepared:
         key = f"{part}.{name}"
         if key not in self._arrays:
             entry = self._contents.parts[part].arrays[name]
-            self._arrays[key] = MappedArray(self._data / f"{key}.npy", entry, self._check_of(name))
+            self._arrays[key] = MappedArray(self._data / f"{key}.npy", entry, self._check_of(part, name))
         return self._arrays[key]
 
-    def _check_of(self, name: str) -> PieceCheck | None:
-        """What compiled code relies on."""
-        n_items = self.n_items
-        if name in ("items", "sorted_items"):
-            return lambda items: bool(items.min() >= 0 and items.max() < n_items)
-        return (lambda degree: bool(degree.min() >= 0)) if name == "item_degree" else None
+    def _check_of(self, part: str, name: str) -> PieceCheck | None:
+        """What is relied on in an array; its digest only shows that nobody changed it."""
+        return None if name == "indptr" else piece_check(name, self._indptr(part), self.n_items)
 
     def _side(self, side: str) -> MappedIds:
         return MappedIds(self._data, side, self._contents.ids[side])

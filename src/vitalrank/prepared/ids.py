@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vitalrank._util.display import first_line
+from vitalrank._util.display import first_line, printable
 from vitalrank.errors import StorageError
 from vitalrank.prepared.arrays import ArrayWriter, MappedArray
 from vitalrank.prepared.layout import ID_FIELDS, ArrayEntry
@@ -70,19 +70,27 @@ class MappedIds:
         self.length = first.length - self.is_text
 
     def between(self, first: int, last: int) -> Ids:
-        """Original ids as a log has them: int64, or strings as objects."""
-        if not self.is_text:
-            return self._arrays["ids"].between(first, last)
+        """Original ids as a log has them: int64, or strings as objects; distinct."""
+        ids = self._text_between(first, last) if self.is_text else self._arrays["ids"].between(first, last)
+        if not (ids[1:] > ids[:-1]).all() and len(pa.array(ids).unique()) < len(ids):
+            raise StorageError(f"{self._path}: ids repeat; prepare the log again.")
+        return ids
+
+    @property
+    def _path(self) -> str:
+        return printable(self._arrays["text" if self.is_text else "ids"].path)
+
+    def _text_between(self, first: int, last: int) -> Ids:
         bounds = self._arrays["offsets"].between(first, last + 1)
         text = self._arrays["text"]
         if bounds[0] < 0 or bounds[-1] > len(text.values) or (np.diff(bounds) < 0).any():
-            raise StorageError(f"{text.path}: the offsets of the ids are no offsets; prepare the log again.")
+            raise StorageError(f"{self._path}: the offsets of the ids are no offsets; prepare the log again.")
         data = text.between(int(bounds[0]), int(bounds[-1]))
         buffers = [None, pa.py_buffer(np.ascontiguousarray(bounds - bounds[0])), pa.py_buffer(data)]
         column = pa.Array.from_buffers(pa.large_string(), last - first, buffers)
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise StorageError(f"{text.path}: holds no text ({first_line(error)}); prepare the log again.") from error
+            raise StorageError(f"{self._path}: holds no text ({first_line(error)}); prepare the log again.") from error
         ids: Ids = column.to_numpy(zero_copy_only=False)
         return ids

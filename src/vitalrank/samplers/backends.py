@@ -41,9 +41,9 @@ class ArrayBackend:
         array.fill(value)
         return array
 
-    def empty(self, shape: tuple[int, ...], dtype: type[Any]) -> Any:
-        """A new array that a kernel will fill, if there is memory for it."""
-        check_fits(shape, np.dtype(dtype).itemsize)
+    def empty(self, shape: tuple[int, ...], dtype: type[Any], beside: int = 0) -> Any:
+        """A new array that a kernel will fill, if there is memory for it and ``beside`` more bytes for each value."""
+        check_fits(shape, np.dtype(dtype).itemsize + beside)
         return np.empty(shape, dtype)
 
     def unit_weights(self, ids: Any, each: int) -> tuple[Any, Any]:

@@ -22,6 +22,8 @@ from vitalrank.samplers.draws import Draw, SampleRequest, ScoreFunction, WholeBa
 from vitalrank.samplers.proposals import pool_of, seen_by
 from vitalrank.samplers.settings import Sampler
 
+_SCORING_BYTES = 24  # for each candidate, while it is scored: the scorer's ids, its scores, and ours of them
+
 
 class BoundSampler(ABC):
     """A sampler bound to a log and a seed: call it with a batch, get a ``Draw``."""
@@ -188,7 +190,7 @@ class BoundSampler(ABC):
     def _candidates(self, proposal: Proposal, request: SampleRequest, count: int) -> DeviceArray:
         """``count`` unseen candidates for each of the k negatives of each row."""  # (B, k, count)
         backend = request.backend
-        ids = backend.empty((len(request), request.k, count), np.int64)
+        ids = backend.empty((len(request), request.k, count), np.int64, _SCORING_BYTES)
         turns = backend.full((len(request), request.k), 0, np.int64)
         (seen, users), proposal = self._seen(request), backend.cached_to_device(proposal)
         backend.kernels.draw_candidates(proposal, seen, request.counter, users, request.positives, 0, turns, ids)

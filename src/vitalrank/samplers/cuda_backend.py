@@ -46,7 +46,7 @@ class CudaBackend(ArrayBackend):
     def full(self, shape: tuple[int, ...], value: Any, dtype: type[Any]) -> Tensor:
         return self.empty(shape, dtype).fill_(value)
 
-    def empty(self, shape: tuple[int, ...], dtype: type[Any]) -> Tensor:
+    def empty(self, shape: tuple[int, ...], dtype: type[Any], beside: int = 0) -> Tensor:
         try:
             return torch.empty(shape, dtype=_DTYPES[dtype], device=self._device)
         except torch.OutOfMemoryError as error:
