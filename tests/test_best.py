@@ -18,7 +18,7 @@ pytest.importorskip("optuna")
 
 from vitalrank.comparing import Method, Outcome
 from vitalrank.models.ease import FitCost
-from vitalrank.selection import contest
+from vitalrank.selection import contest, running
 from vitalrank.selection.candidates import candidates_of
 from vitalrank.selection.clock import Clock, union_length
 from vitalrank.selection.results import against_winner, verdict_of
@@ -307,7 +307,7 @@ def test_a_model_of_others_stays(log, tmp_path):
 SCRIPT = """
 import sys
 import vitalrank as vr
-from vitalrank.selection import contest
+from vitalrank.selection import contest, running
 contest.MOST_TRIALS = 4
 log = vr.datasets.synthetic(users=80, items=60, interactions=1500, seed=0)
 def report(label, news):
@@ -370,3 +370,19 @@ def test_the_command(file, few, tmp_path, capsys):
 def test_a_mistake_is_one_line(file, tmp_path, capsys):
     assert "unknown model" in complaint(capsys, "best", file, "--out", tmp_path / "b", "--models", "nothing")
     assert "valid" in complaint(capsys, "best", file, "--out", tmp_path / "b", "--valid", 0)
+
+
+@pytest.mark.parametrize("where", ["the trials", "the refit"])
+def test_a_stop_says_how_the_search_goes_on(log, few, tmp_path, monkeypatch, where):
+    def stop(*_):
+        raise KeyboardInterrupt("stopped after epoch 1; give checkpoint=.")  # as a fit says
+
+    asked = {"models": ["mostpopular", "itemknn"], "minutes": 5, "config": CONFIG}
+    if where == "the refit":
+        monkeypatch.setattr(running, "refit_winner", stop)
+    else:
+        asked["callback"] = stop
+    with pytest.raises(KeyboardInterrupt, match="^stopped; the same again goes on where it was.$"):
+        vr.best(log, **asked, out=tmp_path)
+    with pytest.raises(KeyboardInterrupt, match="give out= to be able to go on"):
+        vr.best(log, **asked)

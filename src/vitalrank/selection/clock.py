@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -59,3 +60,23 @@ def union_length(spans: Iterable[Iterable[float]]) -> float:
         total += max(0.0, stop - max(start, until))
         until = max(until, stop)
     return total
+
+
+@contextmanager
+def resumable(is_kept: bool) -> Iterator[None]:
+    """Say of a Ctrl-C, wherever it comes, what becomes of the search: a fit that it ends knows only of itself.
+
+    Examples
+    --------
+    >>> try:
+    ...     with resumable(is_kept=True):
+    ...         raise KeyboardInterrupt("stopped after epoch 1.")
+    ... except KeyboardInterrupt as stop:
+    ...     print(stop)
+    stopped; the same again goes on where it was.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        then = "the same again goes on where it was" if is_kept else "give out= to be able to go on"
+        raise KeyboardInterrupt(f"stopped; {then}.") from stop

@@ -67,8 +67,6 @@ class Contest:
         """Run trials until the time that the final and the refit do not need is spent, or nothing is left to try."""
         try:
             self._run()
-        except KeyboardInterrupt as stop:
-            raise KeyboardInterrupt("stopped; the same again goes on where it was, if it has a folder.") from stop
         except StorageError:
             raise
         except studies.LOST as error:

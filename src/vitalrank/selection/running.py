@@ -21,7 +21,7 @@ from vitalrank.metrics import METRICS
 from vitalrank.report.page import check_page, write_report
 from vitalrank.report.searched import SEARCH
 from vitalrank.selection.candidates import SAMPLERS, Candidate, candidates_of
-from vitalrank.selection.clock import Clock
+from vitalrank.selection.clock import Clock, resumable
 from vitalrank.selection.contest import FINALISTS, Contest, SearchCallback, opened
 from vitalrank.selection.finals import (
     Ranked,
@@ -120,14 +120,14 @@ def best(
     _check_place(place, force)
     facts = {"log": log.fingerprint, "test": test, "valid": valid, "metric": config.metric, "seed": seed}
     kept_in = storage if storage is not None or place is None else place / "study.db"
-    with studies.quiet():
+    with resumable(kept_in is not None), studies.quiet():
         clock = Clock(studies.open_study(kept_in, _STUDY, "none", config.epochs, facts), seconds)
         decided = clock.study.user_attrs.get(f"{_DECIDED}{seconds:g}", {})
         candidates, left_out = candidates_of(models, samplers, config, fixed, parts["train"], seconds, decided)
         clock.study.set_user_attr(f"{_DECIDED}{seconds:g}", decided)
     if not candidates:
         raise SettingError(f"no candidate is left: {'; '.join(f'{name} {why}' for name, why in left_out.items())}.")
-    with opened(candidates, parts, kept_in, seed, callback, clock):
+    with resumable(kept_in is not None), opened(candidates, parts, kept_in, seed, callback, clock):
         contest = Contest(candidates, clock)
         contest.run()
         ranked = contest.ranked()
