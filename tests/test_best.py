@@ -382,7 +382,7 @@ def test_a_stop_says_how_the_search_goes_on(log, few, tmp_path, monkeypatch, whe
         monkeypatch.setattr(running, "refit_winner", stop)
     else:
         asked["callback"] = stop
-    with pytest.raises(KeyboardInterrupt, match="^stopped; the same again goes on where it was.$"):
+    with pytest.raises(KeyboardInterrupt, match=r"^stopped; the same again goes on where it was\.$"):
         vr.best(log, **asked, out=tmp_path)
     with pytest.raises(KeyboardInterrupt, match="give out= to be able to go on"):
         vr.best(log, **asked)
