@@ -35,7 +35,7 @@ from _common import HERE, machine, parts, peers_python
 from race_picture import draw, page, so_far
 
 import vitalrank as vr
-from vitalrank.models.base import DotRecommender
+from vitalrank.models.dot import DotRecommender
 
 OUT = HERE / "race.jsonl"
 CORES = os.cpu_count() or 1

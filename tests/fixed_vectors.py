@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vitalrank.models.base import DotRecommender
+from vitalrank.models.dot import DotRecommender
 
 
 class FixedVectors(DotRecommender):

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from vitalrank.analysis.subsampling import some
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import DotRecommender
+from vitalrank.models.dot import DotRecommender
 
 CLASSES = ("top 25 %", "middle", "bottom 25 %")
 METHODS = ("auto", "tsne", "pca")

@@ -11,7 +11,8 @@ from vitalrank.analysis.embeddings import Clustering, frequency_clustering, item
 from vitalrank.analysis.exposures import Exposure, exposure
 from vitalrank.analysis.imbalance import imbalance, summary
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import DotRecommender, Recommender
+from vitalrank.models.base import Recommender
+from vitalrank.models.dot import DotRecommender
 
 _VOTERS = 10  # neighbours that predict a degree class
 _BETAS = (0.0, 0.25, 0.5, 0.75, 1.0)

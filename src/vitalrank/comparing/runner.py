@@ -22,7 +22,8 @@ from vitalrank.errors import VitalrankError
 from vitalrank.evaluation import evaluate
 from vitalrank.history import Record
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import DotRecommender, Recommender
+from vitalrank.models.base import Recommender
+from vitalrank.models.dot import DotRecommender
 from vitalrank.models.trainable import TrainableModel
 from vitalrank.samplers import Sampler
 from vitalrank.training import TrainConfig, Trainer

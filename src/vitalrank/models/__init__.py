@@ -12,9 +12,10 @@ from vitalrank.registry import MODELS
 
 if TYPE_CHECKING:
     from vitalrank.models.als import ALS
-    from vitalrank.models.base import DotRecommender, Recommender
+    from vitalrank.models.base import Recommender
     from vitalrank.models.cml import CML
     from vitalrank.models.custom import TorchRecommender
+    from vitalrank.models.dot import DotRecommender
     from vitalrank.models.ease import EASE
     from vitalrank.models.fpmc import FPMC
     from vitalrank.models.irgan import IRGAN
@@ -108,5 +109,5 @@ def load(path: str | os.PathLike[str]) -> Recommender:
     return cls.from_saved(saved, path)
 
 
-_BASES = {"Recommender": "models.base:Recommender", "DotRecommender": "models.base:DotRecommender"}
+_BASES = {"Recommender": "models.base:Recommender", "DotRecommender": "models.dot:DotRecommender"}
 __getattr__, __dir__ = lazy_names(__name__, _BASES | {entry.class_name: entry.target for entry in MODELS.values()})

@@ -17,7 +17,9 @@ from vitalrank.history import History
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.kernels.cpu.training import als as kernels
 from vitalrank.kernels.cpu.training.initial import fill_normal
-from vitalrank.models.base import Array, DotRecommender, check_finite_table
+from vitalrank.models.base import Array
+from vitalrank.models.dot import DotRecommender
+from vitalrank.models.saved import check_finite_table
 
 Floats = NDArray[np.float32]
 _STEPS = 3  # of the conjugate gradient, from the last epoch's vectors

@@ -1,11 +1,10 @@
-"""The base classes of all recommenders: scores of blocks, and the methods people call."""
+"""The base class of all recommenders: scores of blocks, and the methods people call."""
 
 from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
@@ -16,19 +15,16 @@ from vitalrank import serving
 from vitalrank.checkpoint import Saved, write_folder
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
-from vitalrank.interactions import Interactions, check_parts, check_rows
-from vitalrank.interactions.arrays import LogArrays
-from vitalrank.ranking.scorers import DotScorer, Scorer
+from vitalrank.interactions import Interactions
+from vitalrank.models.saved import log_arrays, model_arrays, saved_logs
+from vitalrank.ranking.scorers import Scorer
 
 if TYPE_CHECKING:
     from vitalrank.config import TrainConfig
     from vitalrank.samplers.settings import Sampler
 
 Array = NDArray[Any]
-_LOGS = "log."  # prefix of the tensors that hold the training log and what was held out of it
 _NOT_WHOLE = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
-_NEGATIVES = "train negatives"  # no name of a held-out part
-_TRAINING = "training."  # prefix of those that a run folder adds
 
 
 class Recommender(Scorer):
@@ -218,138 +214,23 @@ class Recommender(Scorer):
 
     def log_tensors(self) -> dict[str, Array]:
         """The training log and the held-out parts, as arrays to save."""
-        arrays: dict[str, Array] = {}
-        logs: dict[str, LogArrays] = {"train": self.train, **self.held_out}
-        if self.train.negative_log is not None:
-            logs[_NEGATIVES] = self.train.negative_log
-        for part, log in logs.items():
-            fields: dict[str, Array | None] = {"indptr": log.indptr, "items": log.items}
-            fields |= {"times": log.times, "weights": log.weights}
-            arrays |= {f"{_LOGS}{part}.{name}": array for name, array in fields.items() if array is not None}
-        return arrays
+        return log_arrays(self.train, self.held_out)
 
     @classmethod
     def from_saved(cls, saved: Saved, path: str | os.PathLike[str]) -> Self:
         """The model in a folder that was read; ``path`` is for the error message alone."""
-        others = (_LOGS, _TRAINING)
-        own = {name: array for name, array in saved.tensors.items() if not name.startswith(others)}
         try:
             if saved.ids is None:
                 raise KeyError("ids.arrow")
             model = cls(**saved.meta["settings"])
-            logs = _logs_of(saved, *saved.ids)
+            logs = saved_logs(saved, *saved.ids)
             model.train = logs.pop("train")
             model.held_out = logs
-            model.restore(own, saved.meta["record"])
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            MemoryError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:
+            model.restore(model_arrays(saved), saved.meta["record"])
+        except _NOT_WHOLE as error:
             raise StorageError(f"{path}: does not hold a whole {cls.__name__} ({error}); save it again.") from error
         return model
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
         return f"{type(self).__name__}({settings})"
-
-
-class DotRecommender(Recommender, DotScorer):
-    """A model that scores with one dot product: ``score(u, i) = query(u) . item(i)``.
-
-    A subclass gives ``queries`` and ``item_table`` and inherits the rest. A bias is one more column: its value in
-    the item's row, the constant 1 at the end of every query.
-    """
-
-    constant_columns: int = 0  # trailing query coordinates that are 1 for every user
-    normalize: bool = False  # whether scores are cosines: queries and items have length 1
-
-    def vectors_on(self, device: str) -> tuple[Callable[[Any], Any], Any]:
-        """The vectors as tensors of a device: queries (B, d) of given users, and the item table (I, d)."""
-        import torch
-
-        def queries(users: Any) -> Any:
-            return torch.from_numpy(np.ascontiguousarray(self.queries(users.cpu().numpy()))).to(device)
-
-        return queries, torch.from_numpy(np.ascontiguousarray(self.item_table)).to(device)
-
-    def scores(self, users: Array, start: int, stop: int) -> NDArray[np.float32]:
-        scores: NDArray[np.float32] = self.queries(users) @ self.item_table[start:stop].T
-        return scores
-
-    def history_scores(self, items: Array) -> NDArray[np.float32]:
-        scores: NDArray[np.float32] = self.item_table @ self.query_of(items)
-        return scores
-
-    def query_of(self, items: Array) -> NDArray[np.float32]:
-        """The query vector of someone who touched ``items``: see :func:`vitalrank.serving.solve_query`."""
-        return self.unit(serving.solve_query(self.item_table, items, constant_columns=self.constant_columns))
-
-    def unit(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
-        """A query at length 1 where scores are cosines."""
-        length = np.float32(np.sqrt(query @ query)) if self.normalize else np.float32(0)
-        return query / length if length > 0 else query
-
-    def contributions(self, items: Array, item: int) -> NDArray[np.float64]:
-        """The terms of a query solved from ``items`` as by :func:`vitalrank.serving.solve_query`, times the item."""
-        table = self.item_table
-        query = serving.solve_query(table, items, constant_columns=self.constant_columns)
-        offset = table[:, self._free :].sum(axis=1)
-        shares = serving.query_shares(table[:, : self._free], items, query[: self._free], offset)
-        parts: NDArray[np.float64] = shares @ table[item, : self._free].astype(np.float64)
-        length = float(np.sqrt(query @ query)) if self.normalize else 1.0
-        return parts / (length or 1.0)
-
-    def similarities(self, item: int) -> NDArray[np.float32]:
-        return serving.cosines(self.item_table[:, : self._free], self.item_table[item, : self._free])
-
-    def similar_users(self, user: int | str, n: int = 10) -> tuple[Array, Array]:
-        """The users most like one user: see :func:`vitalrank.serving.similar_users`."""
-        return serving.similar_users(self, user, n)
-
-    def user_similarities(self, user: int) -> NDArray[np.float32]:
-        """Cosine of each user's query to that of ``user``, as ``(U,)``."""
-        queries = self.queries(np.arange(self.train.n_users))[:, : self._free]
-        return serving.cosines(queries, queries[user])
-
-    @property
-    def _free(self) -> int:
-        return int(self.item_table.shape[1]) - self.constant_columns
-
-
-def _logs_of(saved: Saved, user_ids: Array, item_ids: Array) -> dict[str, Interactions]:
-    """The logs among the arrays of a folder, by the names of their parts."""
-    parts: dict[str, dict[str, Array]] = {}
-    for name, array in saved.tensors.items():
-        if name.startswith(_LOGS):
-            part, _, field = name.removeprefix(_LOGS).rpartition(".")
-            parts.setdefault(part, {})[field] = array
-    logs = {}
-    for part, fields in parts.items():
-        check_rows(fields["indptr"], fields["items"], len(user_ids), len(item_ids))
-        indptr, items = fields["indptr"].astype(np.int64, copy=False), fields["items"].astype(np.int32, copy=False)
-        times, weights = fields.get("times"), fields.get("weights")
-        logs[part] = Interactions(indptr, items, times, user_ids, item_ids, weights=weights)
-        check_parts(logs[part])
-    known = logs.pop(_NEGATIVES, None)
-    return {part: replace(log, negative_log=known) for part, log in logs.items()}
-
-
-def check_finite_table(name: str, table: Array, shape: tuple[int, ...]) -> None:
-    """Refuse an array of a saved model that is not finite float32 of that shape.
-
-    Examples
-    --------
-    >>> check_finite_table("users", np.zeros((2, 3), np.float32), (2, 4))
-    Traceback (most recent call last):
-    ...
-    ValueError: users is float32 (2, 3), not float32 (2, 4)
-    """
-    if table.shape != shape or table.dtype != np.float32:
-        raise ValueError(f"{name} is {table.dtype} {table.shape}, not float32 {shape}")
-    if not np.isfinite(table).all():
-        raise ValueError(f"{name} holds values that are not finite")

@@ -15,10 +15,11 @@ from vitalrank.engines.network import Network, eval_mode
 from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Array, check_finite_table
-from vitalrank.models.custom_modules import CustomModel, check_kind, checked_clip, explain_failure, first_and_last
+from vitalrank.models.base import Array
+from vitalrank.models.custom_modules import CustomModel, check_kind, checked_clip, first_and_last
 from vitalrank.models.custom_networks import CustomNetwork, CustomSequenceNetwork, ItemModule
 from vitalrank.models.custom_scorer import ScoreNetwork, similar_histories
+from vitalrank.models.saved import check_finite_table
 from vitalrank.models.torch_model import TorchModel
 
 _NO_VECTORS = "a model given by score= has no vectors; give an encoder and an item_table for them."
@@ -125,27 +126,9 @@ class TorchRecommender(CustomModel, TorchModel):
         return model
 
     def new_network(self, train: Interactions) -> Network:
-        if isinstance(self.network, ScoreNetwork):
-            self.network.check(train.n_users, train.n_items)
-            return self.network
-        network = self.dot_network
-        network.n_items = train.n_items
-        users = first_and_last(train.n_users, network)  # (2,)
-        context = users.new_full((2, self.length), -1) if self.length else None
-        with eval_mode(network):
-            with explain_failure("item_table", f"item ids 0 to {train.n_items - 1}"):
-                found = tuple(network.table().shape)
-            with explain_failure(
-                "encoder", f"user ids 0 and {train.n_users - 1}" + (" and contexts" if self.length else "")
-            ):
-                asked = tuple(network.encode(users, context).shape)
-                if isinstance(network, CustomSequenceNetwork):
-                    network.check_causal(users, first_and_last(train.n_items, network))
-        if len(found) != 2 or found[0] != train.n_items or asked != (2, found[1]):
-            raise SettingError(
-                f"item_table is {found} and the encoder makes {asked} of two users; they must be "
-                f"({train.n_items}, d) and (2, d) for this log."
-            )
+        network = self.network
+        if isinstance(network, (CustomNetwork, ScoreNetwork)):
+            network.check(train.n_users, train.n_items)
         return network
 
     def query_of(self, items: Array) -> NDArray[np.float32]:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from vitalrank.engines.network import device_of, eval_mode
 from vitalrank.errors import SettingError
+from vitalrank.models.custom_modules import explain_failure, first_and_last
 from vitalrank.models.networks import DotNetwork, SequenceNetwork
 
 ItemModule = nn.Module | nn.Parameter
@@ -40,6 +41,27 @@ class CustomNetwork(DotNetwork):
             return self.items.weight.detach()
         with eval_mode(self.items):
             return self.rows(torch.arange(self.n_items, device=device_of(self)))
+
+    def check(self, n_users: int, n_items: int) -> None:
+        """Refuse modules that do not make vectors of the ids of a log."""
+        self.n_items = n_items
+        users = first_and_last(n_users, self)  # (2,)
+        context = users.new_full((2, self.length), -1) if self.length else None
+        with eval_mode(self):
+            with explain_failure("item_table", f"item ids 0 to {n_items - 1}"):
+                found = tuple(self.table().shape)
+            given = f"user ids 0 and {n_users - 1}" + (" and contexts" if self.length else "")
+            with explain_failure("encoder", given):
+                asked = tuple(self.encode(users, context).shape)
+                self.check_causal(users, first_and_last(n_items, self))
+        if len(found) != 2 or found[0] != n_items or asked != (2, found[1]):
+            raise SettingError(
+                f"item_table is {found} and the encoder makes {asked} of two users; they must be "
+                f"({n_items}, d) and (2, d) for this log."
+            )
+
+    def check_causal(self, users: Tensor, ids: Tensor) -> None:
+        """An encoder of one query for each context may read all of it."""
 
 
 class CustomSequenceNetwork(CustomNetwork, SequenceNetwork):

@@ -12,7 +12,8 @@ from scipy.sparse import csc_matrix, csr_matrix
 from vitalrank._util.checks import to_float
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, check_rows
-from vitalrank.models.base import Array, Recommender, check_finite_table
+from vitalrank.models.base import Array, Recommender
+from vitalrank.models.saved import check_finite_table
 
 
 class ItemWeightModel(Recommender):

@@ -16,7 +16,9 @@ from vitalrank.engines.base import Engine, Table
 from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Array, DotRecommender, check_finite_table
+from vitalrank.models.base import Array
+from vitalrank.models.dot import DotRecommender
+from vitalrank.models.saved import check_finite_table
 from vitalrank.models.trainable import TrainableModel
 
 if TYPE_CHECKING:

@@ -24,8 +24,10 @@ from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import Histories
 from vitalrank.kernels.optimizers import OPTIMIZERS
-from vitalrank.models.base import Array, DotRecommender, check_finite_table
+from vitalrank.models.base import Array
+from vitalrank.models.dot import DotRecommender
 from vitalrank.models.networks import DotNetwork
+from vitalrank.models.saved import check_finite_table
 from vitalrank.models.trainable import TrainableModel
 from vitalrank.samplers.settings import CallableSampler
 
