@@ -172,8 +172,6 @@ MOST_PARAMETERS = 7
 # Files that are longer, still.
 LONG_FILES = {
     "engines/torch_engine.py",
-    "report/sections.py",
-    "serving/web/app.py",
 }
 # What people call: each of these parameters is a setting of its own, given by its name.
 MANY_SETTINGS = {

@@ -16,7 +16,8 @@ from vitalrank.comparing.results import Results
 from vitalrank.comparing.runner import Runner
 from vitalrank.errors import SettingError
 from vitalrank.models.base import Recommender
-from vitalrank.report.sections import SECTIONS, opening, summary_sentence
+from vitalrank.report.opening import opening, summary_sentence
+from vitalrank.report.sections import SECTIONS
 from vitalrank.training import TrainConfig
 
 __all__ = ["check_page", "make_page", "results_of", "summary_sentence", "write_report"]
