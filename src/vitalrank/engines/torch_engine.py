@@ -15,11 +15,12 @@ from vitalrank._util.devices import enough_memory
 from vitalrank._util.threads import check_not_forked
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Engine, Totals
-from vitalrank.engines.correcting import check_loss, corrected, positive_weight, score_scale
+from vitalrank.engines.correcting import corrected
 from vitalrank.engines.cuda_graphs import capture
 from vitalrank.engines.network import Network, RandomModule, device_of
 from vitalrank.engines.network_state import live_state, load_network, network_arrays
 from vitalrank.engines.torch_batches import EpochBatches
+from vitalrank.engines.torch_loss import BatchLoss
 from vitalrank.engines.torch_optimizer import new_optimizer
 from vitalrank.engines.torch_rows import training_rows
 from vitalrank.engines.torch_totals import DeviceTotals, TorchTotals
@@ -27,7 +28,6 @@ from vitalrank.engines.training_mode import decay_lookups, step_seed, training_m
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import Histories
 from vitalrank.kernels.optimizers import OPTIMIZERS
-from vitalrank.losses import VANISHED, find_loss
 from vitalrank.samplers.adapter import as_bound
 from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest, WholeBatch
@@ -60,10 +60,7 @@ class TorchEngine(Engine):
         self._modes = training_modes(network)
         self._sampler = as_bound(sampler, train, config.seed)
         self._config = config
-        self._n_items = train.n_items
-        check_loss(config, self._sampler)
-        self._loss = network.loss(config)
-        self._scale = score_scale(config)
+        self._loss = BatchLoss(network.loss(config), self._sampler, config, train.n_items)
         self._device = device_of(network)
         self._optimizer = new_optimizer(network, config.optimizer)
         self.histories = Histories(train, self._device)
@@ -206,11 +203,12 @@ class TorchEngine(Engine):
             inputs = self._network.sampler_inputs(batch.encoded) if self._sampler.needs_scores else {}
             draw = corrected(self._draw(batch.users, batch.positives, inputs), self._config, torch)
             ids = torch.cat([batch.positives[:, None], draw.ids.clamp(min=0)], 1)  # (P, 1 + k)
-            scores = self._loss_scores(self._network.score(batch.encoded, ids).float(), getattr(draw, "mix", None))
+            scores = self._loss.scores(self._network.score(batch.encoded, ids).float(), draw)
             auxiliary = self._network.auxiliary_loss()
-        loss = self._loss_of(scores, self._weights(draw, scores[:, 1:])) * len(batch)
+        of_positives = self._network.sample_weight
+        loss = self._loss.mean(scores, self._loss.weights(draw, scores[:, 1:]), of_positives) * len(batch)
         (loss if auxiliary is None else loss + auxiliary).backward()  # type: ignore[no-untyped-call]
-        self._count(draw, scores.detach(), loss.detach())
+        self._running.add(self._loss.sums(draw, scores.detach(), loss.detach(), of_positives))
         return len(batch)
 
     def _draw(self, users: Tensor, positives: Tensor, inputs: Mapping[str, Any]) -> Draw:
@@ -240,46 +238,3 @@ class TorchEngine(Engine):
             whole=part,
         )
         return self._sampler.draw(request)
-
-    def _weights(self, draw: Draw, negatives: Tensor) -> Tensor:
-        """The sampler's weights; recomputed from the scores where they carry a gradient."""  # (B, k)
-        if not self._sampler.differentiable_weights:
-            weights: Tensor = draw.weights
-            return weights
-        logits: Any = self._sampler.logits(negatives, draw.log_q)
-        return torch.softmax(logits.masked_fill(draw.ids < 0, -math.inf), 1)
-
-    def _loss_scores(self, scores: Tensor, mix: Tensor | None) -> Tensor:
-        """The scores as the loss reads them: negatives mixed with the positive, all divided by the temperature."""
-        if mix is not None:
-            negatives = scores[:, 1:]
-            scores = torch.cat([scores[:, :1], negatives + mix * (scores[:, :1] - negatives)], 1)
-        return scores if self._scale == 1.0 else scores * self._scale
-
-    def _loss_of(self, scores: Tensor, weights: Tensor) -> Tensor:
-        """The mean loss of a batch, each positive's scaled by its weight where the log has weights."""
-        of_positives = self._network.sample_weight
-        given: dict[str, Any] = {} if of_positives is None else {"sample_weight": of_positives}
-        if find_loss(self._config.loss).is_calibrated:
-            given["positive_weight"] = positive_weight(self._config, weights.shape[1], self._n_items)
-        return self._loss(scores[:, 0], scores[:, 1:], weights, **given)
-
-    def _count(self, draw: Draw, scores: Tensor, loss: Tensor) -> None:
-        start = self._loss_of(torch.zeros_like(scores), draw.weights) * len(scores)  # at equal scores
-        if find_loss(self._config.loss).is_bilateral:  # it may be negative then
-            start = start.abs() + draw.weights.sum()
-        parts = {
-            "loss": loss,
-            "start_loss": start,
-            "vanished": (self._max_slope(scores) < VANISHED).sum(),
-            "tries": draw.tries.sum(),
-        }
-        self._running.add(parts if draw.violated is None else {**parts, "violated": draw.violated.sum()})
-
-    def _max_slope(self, scores: Tensor) -> Tensor:
-        """The largest slope of the loss by any score of a row, without the weights."""  # (B,)
-        scores.requires_grad_()
-        loss = self._loss(scores[:, 0], scores[:, 1:], None) * len(scores)
-        slopes = torch.autograd.grad(loss, scores)[0].abs()
-        # In a pairwise loss the positive's slope is the sum over its pairs, not one of them.
-        return (slopes[:, 1:] if find_loss(self._config.loss).is_pairwise else slopes).amax(1)
