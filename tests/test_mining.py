@@ -64,6 +64,12 @@ def test_negatives_are_those_of_the_rule_written_out(seed, k, range_min, range_m
         assert row.tolist() == wanted + [-1] * (k - len(wanted))
 
 
+def test_a_relative_margin_lies_below_a_positive_that_scores_below_0():
+    queries, items = np.ones((1, 1), np.float32), np.array([[-1.0], [-0.95], [-1.05], [-1.2]], np.float32)
+    found = vr.mine(queries, items, [[0]], k=3, relative_margin=0.1, similarity="dot")
+    assert found.negatives.tolist() == [[3, -1, -1]]
+
+
 @pytest.mark.parametrize("block", [7, 64, 1 << 14])
 def test_blocks_change_nothing(data, block, monkeypatch):
     whole = vr.mine(*data, k=5, range_min=2)

@@ -16,7 +16,7 @@ def mined(scores, positives, k, range_min=0, range_max=None, limits=None):
             continue
         if "absolute_margin" in limits and score + limits["absolute_margin"] > lowest:
             continue
-        if "relative_margin" in limits and score > lowest * (1 - limits["relative_margin"]):
+        if "relative_margin" in limits and score > lowest - abs(lowest) * limits["relative_margin"]:
             continue
         if score > limits.get("max_score", float("inf")) or score < limits.get("min_score", float("-inf")):
             continue

@@ -66,7 +66,8 @@ def mine(
         return
     typer.echo(f"{summary.negatives:,} negatives for {summary.pairs:,} pairs in {printable(out)}")
     if summary.short:
-        typer.echo(f"{summary.short:,} queries have fewer than {k}; raise range_max, or loosen limits and margins.")
+        advice = "raise range_max, or loosen limits and margins" if sampler is None else "loosen limits and margins"
+        typer.echo(f"{summary.short:,} queries have fewer than {k}; {advice}.")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -30,7 +30,7 @@ class MiningRule:
     max_score, min_score
         The score of a negative lies between them.
     absolute_margin, relative_margin
-        ``score + absolute_margin <= positive`` and ``score <= (1 - relative_margin) * positive``.
+        ``score + absolute_margin <= positive`` and ``score <= positive - relative_margin * |positive|``.
     similarity
         ``"cosine"`` or ``"dot"``.
 
@@ -82,7 +82,8 @@ class MiningRule:
         if self.absolute_margin is not None:
             allowed &= scores + np.float32(self.absolute_margin) <= positive
         if self.relative_margin is not None:
-            allowed &= scores <= positive * np.float32(1 - self.relative_margin)
+            # Not (1 - margin) * positive, which is above a positive below 0.
+            allowed &= scores <= positive - np.abs(positive) * np.float32(self.relative_margin)
         if self.max_score is not None:
             allowed &= scores <= self.max_score
         if self.min_score is not None:
