@@ -240,5 +240,6 @@ def test_settings_are_checked(name, settings):
 def test_settings_may_be_numbers_of_numpy():
     model = vr.ItemKNN(neighbours=np.int64(3), shrinkage=np.float32(0.5))
     assert json.dumps(model.settings()) == (
-        '{"neighbours": 3, "shrinkage": 0.5, "similarity": "bm25", "k1": 1.2, "b": 0.3, "neighbours_of": "predicted"}'
+        '{"neighbours": 3, "shrinkage": 0.5, "similarity": "bm25", "k1": 1.2, "b": 0.3, "neighbours_of": "predicted", '
+        '"decay": 1.0}'
     )
