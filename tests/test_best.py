@@ -114,6 +114,26 @@ def test_the_sparse_form_of_ease_takes_the_place_of_one_that_is_too_large(log, m
     assert "takes its place" in left_out["ease"]
 
 
+@pytest.mark.parametrize(("seconds", "rows"), [(60.0, 2_000), (600.0, 20_000), (6000.0, 20_000)])
+def test_a_short_budget_is_not_spent_on_timing_models_in_torch(log, seconds, rows, monkeypatch):
+    timed = []
+
+    class Timed:
+        def __init__(self, *_, **__):
+            pass
+
+        def fit(self, model, train, sampler):
+            timed.append(len(train))
+            return [{"seconds": 1e9}]
+
+    monkeypatch.setattr("vitalrank.selection.fitting.Trainer", Timed)
+    train, _ = log.split_last(0.2)
+    found, left_out = candidates_of(["lightgcn", "itemknn"], ["uni"], CONFIG, (), train, seconds)
+    assert timed == [rows]
+    assert [one.label for one in found] == ["itemknn"]
+    assert "would take more" in left_out["lightgcn uni"]
+
+
 def test_who_competes_is_decided_once(log):
     train = log.split_last(0.2, valid=0.1)[0]
     decided = {"ease": ["none", "there was no time"]}

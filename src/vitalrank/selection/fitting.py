@@ -17,7 +17,8 @@ from vitalrank.training import Trainer
 _SHARE = 0.1  # of the budget that one fit of EASE, or so many epochs of a torch model, may take
 _EPOCHS = 20
 _TORCH = {"lightgcn": 2.0, "sasrec": 1.0}  # models in torch: the power of the log's length with which an epoch grows
-_ROWS = 20_000  # of the log on which an epoch is timed
+_ROWS, _FEWEST_ROWS = 20_000, 2_000  # of the log on which an epoch is timed, as the budget allows
+_LONG = 600.0  # seconds of a budget that allows the most
 _LEAST = 2e-5  # seconds of a row in an epoch of a torch model, on any machine
 _MEMORY = 0.8  # of what is free
 
@@ -49,7 +50,7 @@ def _decision(method: Method, config: TrainConfig, train: Interactions, seconds:
     if power is None:
         return "as it is", ""
     least = _EPOCHS * _LEAST * len(train)
-    needed = _epochs_seconds(method, config, train, power) if least <= _SHARE * seconds else least
+    needed = _epochs_seconds(method, config, train, power, seconds) if least <= _SHARE * seconds else least
     if needed <= _SHARE * seconds:
         return "as it is", ""
     return "none", f"{_EPOCHS} epochs in torch may take a tenth of the {seconds:.0f} s, and would take more"
@@ -77,9 +78,10 @@ def _too_much(model: EASE, train: Interactions, seconds: float) -> str:
     return ""
 
 
-def _epochs_seconds(method: Method, config: TrainConfig, train: Interactions, power: float) -> float:
-    """Seconds of the epochs that a model in torch needs at least, from one on a small log."""
-    toy = synthetic(users=_ROWS // 20, items=_ROWS // 40, interactions=_ROWS, seed=0)
+def _epochs_seconds(method: Method, config: TrainConfig, train: Interactions, power: float, seconds: float) -> float:
+    """Seconds of the epochs that a model in torch needs at least, from one on a log so small that a budget bears it."""
+    rows = min(_ROWS, max(_FEWEST_ROWS, int(_ROWS * seconds / _LONG)))
+    toy = synthetic(users=rows // 20, items=rows // 40, interactions=rows, seed=0)
     short = replace(method.config(config), epochs=2, schedule="constant")
     model: Any = method.make()
     history = Trainer(short, progress=False).fit(model, toy, method.sampler)
