@@ -327,7 +327,7 @@ def test_an_interruption_is_exit_code_1(log, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(runner.Trainer, "fit", stop)
     assert call("compare", log, "--out", tmp_path, *QUICK) == 1
     err = capsys.readouterr().err
-    assert "0 of 14 runs are finished" in err
+    assert "0 of 15 runs are finished" in err
     assert "Traceback" not in err
 
 
