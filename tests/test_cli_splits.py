@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import vitalrank as vr
-from commands import complaint, told
+from commands import call, complaint, told
 
 
 @pytest.fixture
@@ -50,6 +50,14 @@ def test_a_test_log_of_ones_own(capsys: pytest.CaptureFixture[str], log: Path) -
     model, facts = fitted(capsys, log, "--test-log", str(own))
     assert len(model.held_out["test"]) == 1
     assert facts["notes"] == [f"test: 1 of 2 rows of {own} are left out, whose user or item {log} lacks."]
+
+
+def test_a_warning_is_one_line(capsys: pytest.CaptureFixture[str], log: Path) -> None:
+    fitted(capsys, log, "--test-log", str(log))  # what is tested was trained on
+    assert call("evaluate", log.parent / "run") == 0
+    err = capsys.readouterr().err
+    assert err.startswith("warning: ")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,13 @@ def test_reasons_of_a_folded_in_history_leave_no_rest(log):
     assert why.contributions.sum() == pytest.approx(why.score, rel=0.05, abs=1e-3)
 
 
+def test_an_item_table_may_hold_the_ids_of_the_log():
+    table = ItemTable([8, 7], {"genre": ["SF", "Crime"]})
+    assert table.values("genre", [7, "8"]) == ["Crime", "SF"]
+    with pytest.raises(vr.SettingError, match="has 1 values for 2 ids"):
+        ItemTable([8, 7], {"genre": ["SF"]})
+
+
 def test_an_item_table_is_read_from_files(tmp_path):
     (tmp_path / "items.tsv").write_text('item\ttitle\tgenre\n007\t"A, B"\tx\n8\t\ty\n')
     table = ItemTable.read(tmp_path / "items.tsv")

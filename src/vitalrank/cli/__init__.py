@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
@@ -12,7 +13,7 @@ import typer
 import typer.core
 
 import vitalrank
-from vitalrank.cli.failures import StoppedError, complain, run
+from vitalrank.cli.failures import StoppedError, complain, run, show_warning
 from vitalrank.cli.ranks import GROUPED
 from vitalrank.distributed.joining import is_started
 
@@ -102,7 +103,9 @@ def main() -> None:
         sys.exit(complain(f"{' '.join(words[:1])} runs in one process; start it without torchrun.", 2))
     for file in _files(words):
         import_module(f"vitalrank.cli.{file}").add_to(app)
-    sys.exit(run(app))
+    with warnings.catch_warnings():
+        warnings.showwarning = show_warning
+        sys.exit(run(app))
 
 
 def _files(words: Sequence[str]) -> Iterable[str]:

@@ -59,6 +59,12 @@ def run(app: typer.Typer) -> int:
             return _explain(error)
 
 
+def show_warning(message: Warning | str, *place: object, **more: object) -> None:
+    """Print a warning in one line on standard error; Python's own way adds a line of the program."""
+    if is_reporter():
+        _print(str(message), 0, "[bold yellow]warning:[/]")
+
+
 def complain(message: str, code: int) -> int:
     """Print one line on standard error; of several ranks rank 0 does."""
     if not is_reporter():
@@ -66,12 +72,12 @@ def complain(message: str, code: int) -> int:
     return _print(message, code)
 
 
-def _print(message: str, code: int) -> int:
+def _print(message: str, code: int, kind: str = "[bold red]error:[/]") -> int:
     from rich.console import Console
     from rich.markup import escape
 
     line = printable(" ".join(message.split()))
-    Console(stderr=True).print(f"[bold red]error:[/] {escape(line)}", soft_wrap=True, highlight=False)
+    Console(stderr=True).print(f"{kind} {escape(line)}", soft_wrap=True, highlight=False)
     return code
 
 

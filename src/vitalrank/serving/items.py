@@ -33,7 +33,7 @@ class ItemTable:
     Parameters
     ----------
     ids
-        Item ids as text.
+        Item ids, as in the log or as text.
     columns
         Name -> one text per id.
     name
@@ -46,9 +46,14 @@ class ItemTable:
     ['Heat', '']
     """
 
-    ids: Sequence[str]
+    ids: Sequence[str | int]
     columns: Mapping[str, Sequence[str]]
     name: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, texts in self.columns.items():
+            if len(texts) != len(self.ids):
+                raise SettingError(f"column {quoted(name)} has {len(texts):,} values for {len(self.ids):,} ids.")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], item: str | None = None, name: str | None = None) -> ItemTable:
@@ -72,7 +77,7 @@ class ItemTable:
 
     @cached_property
     def _rows(self) -> dict[str, int]:
-        return {one: row for row, one in reversed(list(enumerate(self.ids)))}  # the first of an id counts
+        return {str(one): row for row, one in reversed(list(enumerate(self.ids)))}  # the first of an id counts
 
     def names(self, items: Sequence[Any] | NDArray[Any]) -> list[str]:
         """The name of each item (an original id), ``""`` where none is known."""
