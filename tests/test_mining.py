@@ -232,7 +232,8 @@ MISTAKES = [
     ({"items": np.ones(300, np.float32)}, r"items are float32 \(300,\)"),
     ({"queries": np.full((60, 8), np.nan, np.float32)}, "queries hold values that are NaN"),
     ({"queries": "there.txt"}, "no known kind"),
-    ({"queries": "missing.npy"}, "holds no vectors that can be read"),
+    ({"queries": "missing.npy"}, "missing.npy: no such file"),
+    ({"positives": "missing.parquet"}, "missing.parquet: no such file"),
 ]
 
 

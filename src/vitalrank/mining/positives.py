@@ -85,6 +85,8 @@ def _from_file(path: Path) -> Array:
             raise DataError(f"{printable(path)}: has {table.num_columns} columns; give two, query and item.")
     except DataError:
         raise
+    except FileNotFoundError as error:
+        raise DataError(f"{printable(path)}: no such file.") from error
     except DAMAGED as error:
         raise DataError(f"{printable(path)}: cannot be read ({first_line(error)}).") from error
     raise DataError(f"{printable(path)}: is of no known kind; give positives as .npy or .parquet.")

@@ -52,6 +52,8 @@ def open_vectors(source: VectorSource, name: str) -> Array:
             vectors = _READERS.get(path.suffix, _unknown)(path, name)
         except DataError:
             raise
+        except FileNotFoundError as error:
+            raise DataError(f"{printable(path)}: no such file.") from error
         except DAMAGED as error:
             raise DataError(f"{printable(path)}: holds no vectors that can be read ({first_line(error)}).") from error
     else:
