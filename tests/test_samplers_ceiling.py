@@ -15,7 +15,9 @@ HARD = {
     "dns": vr.DNS(candidates=6),
     "lfm-d": vr.LFMD(candidates=6, rho=0.3),
     "ahns": vr.AHNS(candidates=6),
+    "mixgcf": vr.MixGCF(candidates=6),
     "sa": vr.SA(candidates=6),
+    "pris": vr.PRIS(candidates=6, clusters=4),
     "lfm-w": vr.LFMW(kappa=12),
     "vins": vr.VINS(kappa=12),
 }

@@ -97,7 +97,7 @@ PROPOSALS: dict[str, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PRIS(Sampler):
     """Personalized ranking with importance sampling: ``w_j = softmax_j(s_uj - ln q(j | u))`` over k draws from q.
 
@@ -119,6 +119,8 @@ class PRIS(Sampler):
         Steps between two clusterings; None: once an epoch. Not without clusters.
     detach
         False lets the gradient flow through the weights, as the published code does; True holds them constant.
+    ceiling
+        As for :class:`SA`.
 
     References
     ----------
@@ -139,8 +141,7 @@ class PRIS(Sampler):
     proposal: str = "popularity"
     refresh: int | None = None
     detach: bool = False
-
-    ceiling = None
+    ceiling: Ceiling = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         to_builtin_scalars(self)
@@ -150,6 +151,7 @@ class PRIS(Sampler):
             check_count("refresh", self.refresh)
         check_choice("proposal", self.proposal, PROPOSALS)
         check_bool("detach", self.detach)
+        offsets(self.ceiling)
         if not self.clusters and self.refresh is not None:
             raise SettingError(f"refresh is {self.refresh}, but clusters=0 groups no items; leave out one of them.")
 
