@@ -73,7 +73,8 @@ def test_a_saved_config_says_everything(log, tmp_path):
     saved = tmp_path / "saved.toml"
     assert call("fit", log, "--out", tmp_path / "a", *QUICK, "--save-config", saved) == 0
     found = tomllib.loads(saved.read_text())
-    assert found["set"] == {**vr.MF().settings(), **asdict(vr.VINS())}
+    settings = {**vr.MF().settings(), **asdict(vr.VINS())}
+    assert found["set"] == {name: "none" if value is None else value for name, value in settings.items()}
     assert (found["model"], found["sampler"], found["lr"], found["test"]) == ("mf", "vins", vr.TrainConfig.lr, 0.2)
     assert "out" not in found
     assert "log" not in found

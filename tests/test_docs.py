@@ -38,6 +38,7 @@ OPTIONAL = {
     "lightfm",
     "tensorboard",
     "mlflow",
+    "ray",
     "wandb",
 }
 SETTING = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)

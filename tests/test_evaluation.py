@@ -16,7 +16,7 @@ from vitalrank.evaluation.significance import TESTS, percentile_interval, resamp
 from vitalrank.kernels.cpu.ranking.top_n import PANEL
 from vitalrank.metrics import METRICS
 from vitalrank.models.base import Recommender
-from vitalrank.ranking import top_n as ranking
+from vitalrank.ranking import rankers
 from vitalrank.ranking.top_n import top_items
 
 
@@ -94,7 +94,7 @@ def test_blocks_and_threads_do_not_change_a_bit(split, monkeypatch):
     users = np.arange(train.n_users)
     expected = top_items(model, users, 10)
     for size in (1, 7, 60):
-        monkeypatch.setattr(ranking, "_USERS", size)
+        monkeypatch.setattr(rankers, "_USERS", size)
         for threads in (1, 2):
             found = top_items(model, users, 10, threads=threads)
             np.testing.assert_array_equal(found[0], expected[0])
@@ -106,7 +106,7 @@ def test_tiles_of_any_size_give_the_same_lists(split, monkeypatch):
     users = np.arange(split[0].n_users)
     expected = top_items(model, users, 10)[0]
     for cells in (1, 700 * 3 + 1):
-        monkeypatch.setattr(ranking, "_CELLS", cells)
+        monkeypatch.setattr(rankers, "_CELLS", cells)
         np.testing.assert_array_equal(top_items(model, users, 10)[0], expected)
 
 

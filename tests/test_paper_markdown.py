@@ -117,7 +117,7 @@ def test_the_page_says_when_a_study_is_too_small(tmp_path, settings, command, is
 
 def test_logs_of_the_papers_size_are_not_called_stand_ins(tmp_path):
     study = StudySettings()
-    assert "**The logs here are not the paper's**" in page_of(tmp_path, study, yelp=667_532, mine=100)
+    assert "**The logs here are not the paper's own**" in page_of(tmp_path, study, yelp=667_532, mine=100)
     assert "not the paper's" not in page_of(tmp_path, study, steam=648_000)
     some = page_of(tmp_path, study, steam=648_202, yelp=667_532)
-    assert "**Of the logs here yelp is not the paper's**" in some
+    assert "**Of the logs here yelp is not the paper's own**" in some

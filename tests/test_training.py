@@ -435,7 +435,8 @@ def test_wrong_options_are_named(tmp_path):
         Trainer().fit(Toy(), empty, Sampler())
 
 
-def test_the_bar_shows_what_matters_and_is_quiet_in_a_pipe(capsys):
+def test_the_bar_shows_what_matters_and_is_quiet_in_a_pipe(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     fit()
     assert capsys.readouterr().err == ""
     with ProgressBar(epochs=3, positives=10, show=True) as bar:

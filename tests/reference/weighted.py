@@ -33,7 +33,16 @@ def sa(row: Row, k: int, candidates: int, temperature: float, ceiling: float | s
     return Answer(ids, weights, candidates, [-math.log(len(row.open))] * candidates)
 
 
-def pris(row: Row, k: int, candidates: int, clusters: int, proposal: str, refresh: int | None, detach: bool) -> Answer:
+def pris(
+    row: Row,
+    k: int,
+    candidates: int,
+    clusters: int,
+    proposal: str,
+    refresh: int | None,
+    detach: bool,
+    ceiling: float | str | None,
+) -> Answer:
     """Candidates from q, ``w = softmax(s - ln q)``."""
     if not row.open:
         return Answer([-1] * candidates, [0.0] * candidates, 0, [0.0] * candidates)
@@ -47,8 +56,10 @@ def pris(row: Row, k: int, candidates: int, clusters: int, proposal: str, refres
         ids = candidates_of(row, candidates, pi)
         q = normalised({j: pi[j] for j in row.open})
     log_q = [math.log(q[j]) for j in ids]
-    weights = softmax([row.score(j) - log for j, log in zip(ids, log_q, strict=True)])
-    return Answer(ids, weights, candidates, log_q)
+    kept = [row.score(j) <= row.limit(ceiling) for j in ids]
+    logits = [row.score(j) - log if keep else -math.inf for j, log, keep in zip(ids, log_q, kept, strict=True)]
+    ids = [j if keep else -1 for j, keep in zip(ids, kept, strict=True)]
+    return Answer(ids, softmax(logits), candidates, log_q)
 
 
 def k_means(row: Row, clusters: int) -> tuple[list[list[float]], dict[int, int]]:

@@ -33,7 +33,7 @@ def model_kind(name: str) -> Callable[..., Any]:
     Examples
     --------
     >>> model_kind("itemknn")(neighbours=5)
-    ItemKNN(neighbours=5, shrinkage=0.0, similarity='bm25', k1=1.2, b=0.3, neighbours_of='predicted')
+    ItemKNN(neighbours=5, shrinkage=0.0, similarity='bm25', k1=1.2, b=0.3, neighbours_of='predicted', decay=1.0)
     """
     kind = model_class(name)
     if kind.__name__.lower() not in MODELS:

@@ -32,7 +32,7 @@ def read_pairs(positives: ArrayLike | str | os.PathLike[str], n_queries: int, n_
     Examples
     --------
     >>> read_pairs([[4], [0, 2]], 2, 5).csr.toarray().tolist()
-    [[0, 0, 0, 0, 1], [1, 0, 1, 0, 0]]
+    [[0.0, 0.0, 0.0, 0.0, 1.0], [1.0, 0.0, 1.0, 0.0, 0.0]]
     """
     given = _from_file(Path(positives)) if isinstance(positives, (str, os.PathLike)) else positives
     queries, items = _columns(given.detach().cpu().numpy() if hasattr(given, "detach") else given, n_queries)

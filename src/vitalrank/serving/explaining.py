@@ -54,7 +54,7 @@ def explain(model: Scorer, user: int | str, item: int | str) -> Explanation:
     >>> log = vr.Interactions.from_arrays([1, 1, 2, 2, 3], ["x", "y", "x", "y", "x"])
     >>> why = explain(vr.ItemKNN().fit(log), 3, "y")
     >>> why.items.tolist(), round(why.score, 2), why.rest
-    (['x'], 0.82, 0.0)
+    (['x'], 0.96, 0.0)
     """
     log = model.train
     who, what = int(log.user_index([user])[0]), int(log.item_index([item])[0])

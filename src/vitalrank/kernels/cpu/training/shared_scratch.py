@@ -44,7 +44,7 @@ def new_shared_scratch(n_users: int, n_items: int, width: int, size: int, negati
     --------
     >>> scratch = new_shared_scratch(n_users=9, n_items=8, width=6, size=70, negatives=30)
     >>> scratch.grads.shape, scratch.items.shape
-    ((2, 64, 128), (192, 8))
+    ((2, 64, 128), (192, 16))
     """
     dim = -(-width // LANES) * LANES
     blocks = -(-size // TILE)
