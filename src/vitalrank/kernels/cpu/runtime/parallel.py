@@ -22,6 +22,7 @@ from vitalrank.kernels.cpu.runtime.workers import Future, worker_of
 MIN_SHARD_COST = 2048  # below it, waking a worker takes longer than the work
 _ROWS = 64  # shards are cut at multiples of so many rows, so that threads seldom write to one cache line
 _POLLS_PER_YIELD = 4096
+_PATIENCE = 400_000  # polls of all threads before the first yield: 0.1 ms each with two, hardly any with hundreds
 _RELEASED = 1 << 62  # an arrival count that opens every barrier
 _submitting = Lock()
 
@@ -97,11 +98,16 @@ def with_barrier(n_threads: int, work: Callable[[int, NDArray[np.int64]], None])
 
 @njit(cache=True, **INNER)
 def barrier(arrivals: Any, n_threads: Any) -> None:
-    """Spin, yielding every 4096 polls, until all threads have arrived; ``arrivals`` (1,) counts on at each barrier."""
+    """Spin until all threads have arrived; ``arrivals`` (1,) counts on at each barrier.
+
+    A thread yields only after a while: the others usually arrive sooner, and on a busy machine a yielded core is lost
+    for the time slice of another process, which is longer than a training step.
+    """
     if n_threads > 1:
         goal = min((fetch_add(arrivals) // n_threads + 1) * n_threads, _RELEASED)
+        patience = _PATIENCE // n_threads
         polls = 0
         while atomic_load(arrivals) < goal:
             polls += 1
-            if polls % _POLLS_PER_YIELD == 0:
+            if polls > patience and polls % _POLLS_PER_YIELD == 0:
                 yield_thread()

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.kernels.compiling import LEAN, njit
-from vitalrank.kernels.cpu.runtime.intrinsics import atomic_load, yield_thread
+from vitalrank.kernels.cpu.runtime.intrinsics import atomic_load
 
 _POLLS = 200_000  # before blocking: some 0.1 ms, longer than Python takes from one call to the next
-_POLLS_PER_YIELD = 4096
 
 
 class Future:
@@ -96,9 +95,10 @@ def worker_of(process: int, number: int) -> Worker:
 
 @njit(nogil=True, cache=True, **LEAN)
 def _spin_wait(cell: NDArray[np.int64], value: int) -> None:
-    """Return when the number is no longer ``value``, or after so many polls."""
-    for poll in range(_POLLS):
+    """Return when the number is no longer ``value``, or after so many polls.
+
+    It does not yield: a yielded core may be lost for another process's time slice, and blocking comes soon.
+    """
+    for _ in range(_POLLS):
         if atomic_load(cell) != value:
             return
-        if poll % _POLLS_PER_YIELD == _POLLS_PER_YIELD - 1:
-            yield_thread()
