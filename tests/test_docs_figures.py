@@ -69,6 +69,14 @@ FIGURES = [
         BENCHMARKS, "{:.1f} s an epoch, {:.0f} GiB on the card; {:.0f} s for the whole call", "gpu",
         ["large/epoch_s", "large/peak_gib", "large/whole_fit_s"],
     ),
+    (
+        BENCHMARKS, "{:.2f} times on one thread ({:.1f} ms a batch against {:.1f} ms)", "shared_negatives",
+        ["threads/1/ratio", "threads/1/ours", "threads/1/bare"],
+    ),
+    (
+        BENCHMARKS, "{:.2f} times on two ({:.1f} ms against {:.1f} ms)", "shared_negatives",
+        ["threads/2/ratio", "threads/2/ours", "threads/2/bare"],
+    ),
     (GPU, "| epoch, Uniform | {:.1f} | {:.1f} |", "gpu", ["epochs/Uniform/ms", "epochs/Uniform/floor_ms"]),
     (
         GPU, "| epoch, VINS at 15 tries | {:.1f} | {:.1f} |", "gpu",
