@@ -115,19 +115,25 @@ def draw(curves: dict[str, dict[str, Curve]], folder: Path) -> None:
         pyplot.rcParams.update({**dict.fromkeys(inked, look["ink"]), **dict.fromkeys(grounds, look["paper"])})
         pyplot.rcParams.update({"font.size": 13})
         rows = len(curves) // 2 + 1  # of two panels each, the last for the legend
-        figure, axes = pyplot.subplots(rows, 2, figsize=(9, 3.7 * rows), dpi=160, layout="constrained")
+        shape: dict[str, Any] = {"width_ratios": (1, 1) if len(curves) > 1 else (2.6, 1)}
+        figure, axes = pyplot.subplots(rows, 2, figsize=(9, 3.7 * rows), dpi=160, layout="constrained", **shape)
         lines = {}
         for axis, (log, found) in zip(axes.flat, curves.items(), strict=False):
             lines |= _panel(axis, log, found, look["colours"])
         rest = axes.flat[-1]
         for axis in axes.flat[len(curves) :]:
             axis.axis("off")
-        rest.legend(*zip(*[(lines[name], name) for name in look["colours"] if name in lines], strict=True),
-                    frameon=False, loc="center", fontsize=14)  # fmt: skip
+        order = sorted(lines, key=lambda method: -_last(curves, method))  # as the lines end
+        rest.legend([lines[method] for method in order], order, frameon=False, loc="center", fontsize=14)
         figure.supxlabel("training seconds on 2 cores", fontsize=14)
         figure.supylabel("NDCG@10 on test", fontsize=14)
         figure.savefig(folder / name)
         pyplot.close(figure)
+
+
+def _last(curves: dict[str, dict[str, Curve]], method: str) -> float:
+    """What a method ends with, as a mean over the logs."""
+    return float(np.mean([found[method][1][-1] for found in curves.values() if method in found]))
 
 
 def _panel(axis: Any, log: str, found: dict[str, Curve], colours: dict[str, str]) -> dict[str, Any]:
