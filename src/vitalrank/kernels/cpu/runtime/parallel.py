@@ -22,7 +22,7 @@ from vitalrank.kernels.cpu.runtime.workers import Future, worker_of
 MIN_SHARD_COST = 2048  # below it, waking a worker takes longer than the work
 _ROWS = 64  # shards are cut at multiples of so many rows, so that threads seldom write to one cache line
 _POLLS_PER_YIELD = 4096
-_PATIENCE = 400_000  # polls of all threads before the first yield: some 0.05 to 0.1 ms each with two, hardly any with hundreds
+_PATIENCE = 400_000  # polls of all threads before the first yield: with two, some 0.05 to 0.1 ms for each
 _RELEASED = 1 << 62  # an arrival count that opens every barrier
 _submitting = Lock()
 
