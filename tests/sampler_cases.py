@@ -75,6 +75,7 @@ def make_world(seed: int = 0, rows: int = 36, seen: list[list[int]] | None = Non
 VARIANTS: dict[str, Sampler] = {name: sampler() for name, sampler in SAMPLERS.items()} | {
     "lfm-w": LFMW(kappa=64),
     "sa": SA(candidates=16),
+    "pris": PRIS(candidates=16),
     "mixgcf": MixGCF(candidates=8),
     "dns-top": DNS(candidates=6, top=3),
     "dns-ceiling": DNS(candidates=6, ceiling=8.0),
@@ -84,8 +85,8 @@ VARIANTS: dict[str, Sampler] = {name: sampler() for name, sampler in SAMPLERS.it
     "vins-hard": VINS(margin=-1.0, kappa=40),
     "lfm-w-short": LFMW(margin=0.25, kappa=3, weight="log2"),
     "aobpr-exact": AOBPR(exact=True),
-    "pris-static": PRIS(clusters=0),
-    "pris-few": PRIS(clusters=3, proposal="uniform"),
+    "pris-static": PRIS(candidates=16, clusters=0),
+    "pris-few": PRIS(candidates=16, clusters=3, proposal="uniform"),
 }
 KEEPS_ALL = {"sa", "pris", "pris-static", "pris-few"}  # k is their number of candidates
 

@@ -43,7 +43,7 @@ RULES = {
 
 @pytest.fixture(scope="module")
 def log():
-    return vr.datasets.synthetic(users=12, items=15, interactions=40, seed=0)
+    return vr.datasets.synthetic(users=12, items=15, interactions=26, seed=0)
 
 
 def bound_to(log, name) -> BoundSampler:

@@ -15,9 +15,20 @@ every_path = pytest.mark.parametrize("path", PATHS)
 
 @every_sampler
 @every_path
-def test_shapes_types_ranges_and_seen_items(name, path):
+def test_every_path_gives_the_same_and_leaves_its_inputs_alone(name, path):
     world = world_of(path)
-    draw = call(name, path, world, step=2)
+    copies = [array.copy() for array in (*world.batch, world.log.items, world.log.indptr)]
+    draw, plain = call(name, path, world, step=2), call(name, "numpy", world, step=2)
+    for before, after in zip(copies, (*world.batch, world.log.items, world.log.indptr), strict=True):
+        np.testing.assert_array_equal(before, after)
+    for part in PARTS:
+        if getattr(plain, part) is not None:
+            np.testing.assert_allclose(getattr(draw, part), getattr(plain, part), rtol=2e-6, atol=1e-7, err_msg=part)
+    assert_well_formed(draw, name, world)
+
+
+def assert_well_formed(draw, name, world):
+    """Shapes, types, ranges, and no seen item."""
     rows, k = len(world.users), draw.ids.shape[1]
     assert k == getattr(VARIANTS[name], "candidates", 1) if name in KEEPS_ALL else k == 1
     assert (draw.ids.dtype, draw.weights.dtype, draw.tries.dtype) == (np.int64, np.float32, np.int32)
@@ -43,16 +54,6 @@ def test_shapes_types_ranges_and_seen_items(name, path):
 
 
 @every_sampler
-@every_path
-def test_every_path_gives_the_same(name, path):
-    world = world_of(path)
-    one, other = call(name, "numpy", world, step=5), call(name, path, world, step=5)
-    for part in PARTS:
-        if getattr(one, part) is not None:
-            np.testing.assert_allclose(getattr(other, part), getattr(one, part), rtol=2e-6, atol=1e-7, err_msg=part)
-
-
-@every_sampler
 @pytest.mark.parametrize("path", [path for path in PATHS if path != "gpu"])
 def test_the_same_with_1_2_and_4_threads(name, path):
     world = world_of(path)
@@ -66,9 +67,8 @@ def test_the_same_with_1_2_and_4_threads(name, path):
 def test_rows_permute_with_their_inputs(name, path):
     world = world_of(path)
     order = np.random.default_rng(0).permutation(len(world.users))
-    whole = call(name, path, world, step=4)
-    assert_equal(whole, call(name, path, world, order=order, rows=order, step=4), order)
     half = order[: len(order) // 2]
+    whole = call(name, path, world, step=4)
     assert_equal(whole, call(name, path, world, order=half, rows=half, step=4), half)
 
 
@@ -88,16 +88,6 @@ def test_each_row_is_scored_for_its_own_user(name):
     if name.startswith("irgan"):  # the only unseen item of its row with a score has all the mass
         hit = [j not in WORLD.seen(u) for u, j in zip(WORLD.users, liked, strict=True)]
         np.testing.assert_array_equal(draw.ids[hit, 0], liked[hit])
-
-
-@every_sampler
-@every_path
-def test_inputs_are_left_alone(name, path):
-    world = world_of(path)
-    copies = [array.copy() for array in (*world.batch, world.log.items, world.log.indptr)]
-    call(name, path, world, step=6)
-    for before, after in zip(copies, (*world.batch, world.log.items, world.log.indptr), strict=True):
-        np.testing.assert_array_equal(before, after)
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name not in KEEPS_ALL])
@@ -173,7 +163,7 @@ def test_a_catalogue_of_one_item(name, path, seen):
 @every_sampler
 @every_path
 def test_items_without_users_can_be_drawn(name, path):
-    rows = 400 if world_of(path) is WORLD else 60
+    rows = 400 if world_of(path) is WORLD else 24 if name in KEEPS_ALL else 60
     sparse = make_world(rows=rows, seen=[[0, 1], [1], [2], []], n_items=6)
     ids = call(name, path, sparse, step=1).ids
     assert {3, 4, 5} <= set(ids.ravel().tolist())
