@@ -162,8 +162,40 @@ def test_settings_that_exclude_each_other(options, sampler, words):
         vr.MF(dim=4).fit(LOG, sampler, epochs=1, progress=False, **options)
 
 
-def test_in_batch_negatives_are_corrected():
-    options = {"epochs": 2, "batch": 8, "seed": 0, "progress": False, "loss": "softmax"}
-    plain, corrected = (vr.MF(dim=4).fit(LOG, vr.InBatch(), correct=way, **options) for way in ("none", "logq"))
-    assert not np.array_equal(plain.item_table, corrected.item_table)
-    assert np.isfinite(corrected.item_table).all()
+def draws_of(sampler, user, positive, rows, k):
+    """Draws of k negatives for one pair, (rows, k); in-batch ones each beside k random rows of the log."""
+    bound, rng = sampler.bind(LOG, seed=0), np.random.default_rng(2)
+    if not isinstance(sampler, vr.InBatch):
+        return bound(users=np.full(rows, user), positives=np.full(rows, positive), k=k)
+    found = []
+    for _ in range(rows):
+        others = rng.integers(0, len(LOG), k)
+        batch = {"users": np.append(user, LOG.users[others]), "positives": np.append(positive, LOG.items[others])}
+        found.append(bound(**batch))
+    return vr.Draw(
+        *(np.stack([getattr(draw, name)[0] for draw in found]) for name in ("ids", "weights", "tries", "log_q"))
+    )
+
+
+@pytest.mark.parametrize("sampler", [vr.InBatch(), vr.Popularity(1.0), vr.Mixed("uni", vr.Popularity(1.0))], ids=repr)
+def test_corrected_gradients_approach_those_of_the_full_softmax(sampler):
+    """The mean gradient by each item's score, against the softmax over the positive and all unseen items."""
+    from vitalrank.engines.correcting import corrected
+
+    user, scores = 3, np.random.default_rng(1).normal(size=LOG.n_items)
+    seen = LOG.items[LOG.users == user]
+    positive, unseen = int(seen[0]), np.setdiff1d(np.arange(LOG.n_items), seen)
+    full = np.zeros(LOG.n_items)
+    full[[positive, *unseen]] = np.exp(scores[[positive, *unseen]])
+    full = full / full.sum() - np.eye(LOG.n_items)[positive]
+    draw = draws_of(sampler, user, positive, rows=120, k=200)
+    errors = {}
+    for correct in ("none", "logq"):
+        weights = corrected(draw, TrainConfig(loss="softmax", correct=correct), np).weights
+        pos = torch.full((len(draw.ids),), scores[positive], dtype=torch.float64, requires_grad=True)
+        neg = torch.tensor(scores[draw.ids.clip(0)], requires_grad=True)
+        losses.softmax(pos, neg, torch.from_numpy(weights.astype(np.float64))).backward()
+        found = np.bincount(draw.ids.clip(0).ravel(), neg.grad.numpy().ravel(), LOG.n_items)
+        found[positive] += float(pos.grad.sum())
+        errors[correct] = abs(found - full).max()
+    assert errors["logq"] < 0.01 < errors["none"] / 3
