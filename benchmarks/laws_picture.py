@@ -1,10 +1,11 @@
 """The law of each sampler as a picture: how often it draws an item, by popularity and by score.
 
-    python benchmarks/laws_picture.py [--out docs/images/laws]
+    python benchmarks/laws_picture.py [--out docs/images/laws] [--only bns,in-batch]
 
 A matrix factorization trained on the built-in log, and one item as the positive of all users who have it. Each sampler
 draws for these pairs again and again through the library's own call; what it draws is counted, by its weight where a
-sampler keeps several. Items a user has seen are no part of his catalogue.
+sampler keeps several. In-batch negatives are those of each pair in a random batch. Items a user has seen are no part of
+his catalogue.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from matplotlib import pyplot
 Shares = NDArray[np.float64]
 POPULARITY_RANK = 100  # of the positive
 DRAWS, ROWS, BINS = 400_000, 4096, 22
+BATCH = 256  # in-batch negatives of a pair
 FLOOR = 0.012  # drawn less often is drawn here
 INK, CURVE, POSITIVE = "#7d858f", "#1f8fdb", "#e0700f"  # each is readable on white and on dark grey
 
@@ -76,6 +78,18 @@ def law(sampler: Any, shown: Scene) -> Shares:
     return mass / mass.sum(axis=1, keepdims=True)
 
 
+def in_batch_law(shown: Scene) -> Shares:
+    """The same of the other positives of a batch: one pair, and random rows of the log."""  # (U, n)
+    train, rng = shown.model.train, np.random.default_rng(0)
+    bound, mass = vr.InBatch().bind(train, seed=0), np.zeros(shown.seen.shape)
+    for number in range(DRAWS // BATCH):
+        rows, row = rng.integers(0, len(train), BATCH), number % len(shown.users)
+        users, positives = np.append(shown.users[row], train.users[rows]), np.append(shown.positive, train.items[rows])
+        ids = bound(users=users, positives=positives, step=number).ids[0]
+        np.add.at(mass[row], ids[ids >= 0], 1.0)
+    return mass / mass.sum(axis=1, keepdims=True)
+
+
 def curve(share: Shares, place: NDArray[np.int64], seen: NDArray[np.bool_]) -> tuple[Shares, Shares]:
     """Mean place, and how many times as often as by Uni its items are drawn, in bins that widen with the place."""
     edges = np.unique(np.geomspace(1, place.shape[1] + 1, BINS).round())
@@ -88,8 +102,7 @@ def curve(share: Shares, place: NDArray[np.int64], seen: NDArray[np.bool_]) -> t
     return where[full] / count[full], found[full] / expected[full]
 
 
-def draw_picture(sampler: Any, shown: Scene, path: Path) -> None:
-    share = law(sampler, shown)
+def draw_picture(share: Shares, shown: Scene, path: Path) -> None:
     figure, axes = pyplot.subplots(1, 2, figsize=(7.2, 2.7), sharey=True)
     for axis, (side, place) in zip(axes, shown.places.items(), strict=True):
         across, up = curve(share, place, shown.seen)
@@ -115,14 +128,16 @@ def draw_picture(sampler: Any, shown: Scene, path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "images" / "laws")
+    parser.add_argument("--only", help="samplers, separated by commas; default: all")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     pyplot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "laws", "font.family": "sans-serif"})
     shown = scene()
     rank = np.median(shown.places["score"][:, shown.positive])
     print(f"{len(shown.users)} users, median score rank of the positive {rank:.0f} of {shown.seen.shape[1]:,}")
-    for name, kind in SAMPLERS.items():
-        draw_picture(kind(), shown, arguments.out / f"{name}.svg")
+    for name in arguments.only.split(",") if arguments.only else (*SAMPLERS, "in-batch"):
+        share = in_batch_law(shown) if name == "in-batch" else law(SAMPLERS[name](), shown)
+        draw_picture(share, shown, arguments.out / f"{name}.svg")
 
 
 if __name__ == "__main__":
