@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank.comparing.outcomes import Outcome
+from vitalrank.comparing.tables import to_markdown
 from vitalrank.errors import SettingError
 from vitalrank.evaluation.significance import TESTS
 
@@ -57,8 +58,6 @@ class Results:
         return rank(self.outcomes, self.metric)
 
     def __repr__(self) -> str:
-        from vitalrank.comparing.tables import to_markdown
-
         return to_markdown(self)
 
     def _repr_markdown_(self) -> str:

@@ -9,12 +9,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitalrank._util.display import spreadsheet_cell
 from vitalrank._util.outputs import adopt, check_outputs, write_recorded
-from vitalrank.comparing.results import Results, Row
 from vitalrank.comparing.store import is_comparison
+
+if TYPE_CHECKING:
+    from vitalrank.comparing.results import Results, Row
 
 _FIRST = ("ndcg", "recall", "f1", "coverage")  # metrics of the short tables
 _LATEX = {

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from vitalrank import __version__
 from vitalrank._util.files import check_output, write_text
 from vitalrank.evaluation import evaluate
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Recommender
-from vitalrank.models.mostpopular import MostPopular
+from vitalrank.registry import MODELS
+
+if TYPE_CHECKING:
+    from vitalrank.models.base import Recommender
 
 METRICS = ("ndcg", "recall", "precision", "hit_rate", "mrr", "coverage", "novelty", "gini")
 _AT = (10, 20)
@@ -137,7 +139,8 @@ def _figures(model: Recommender) -> Iterator[str]:
         return
     others = [part for name, part in model.held_out.items() if name != "test"]
     found = evaluate(model, test, _AT, exclude=others, metrics=METRICS)
-    popular = evaluate(MostPopular().fit(model.train), test, _AT, exclude=others, metrics=METRICS)
+    baseline: Recommender = MODELS["mostpopular"].load()()
+    popular = evaluate(baseline.fit(model.train), test, _AT, exclude=others, metrics=METRICS)
     yield f"On `test`, {len(found.users):,} users, the whole catalogue ranked without the items of the other parts."
     yield from ("", f"| metric | {type(model).__name__} | MostPopular |", "|---|---:|---:|")
     for name in found:

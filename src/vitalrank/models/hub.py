@@ -6,12 +6,14 @@ import re
 import tempfile
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitalrank.checkpoint import IDS, META, TENSORS
 from vitalrank.errors import SettingError, StorageError
-from vitalrank.models.base import Recommender
 from vitalrank.models.card import card_of
+
+if TYPE_CHECKING:
+    from vitalrank.models.base import Recommender
 
 SCHEME = "hf://"
 _NAME = re.compile(r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[\w./-]+))?")

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vitalrank.checkpoint import read_folder
 from vitalrank.errors import SettingError
 from vitalrank.models.base import Array, Recommender
+from vitalrank.models.loading import load
 from vitalrank.training.warm_start import WarmStart
 
 if TYPE_CHECKING:
@@ -23,9 +25,6 @@ def warm_start_of(model: TrainableModel, start: Recommender | str | os.PathLike[
     state: dict[str, Array] = {}
     step, settings = 0, None
     if isinstance(start, str | os.PathLike):
-        from vitalrank.checkpoint import read_folder
-        from vitalrank.models import load
-
         saved = read_folder(start)
         state = {name.removeprefix(_STATE): array for name, array in saved.tensors.items() if name.startswith(_STATE)}
         step = _step_of(saved.meta.get("training"))

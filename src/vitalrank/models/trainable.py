@@ -182,3 +182,15 @@ class TrainableModel(Recommender, Trainable):
 
     def record(self) -> dict[str, Any]:
         return self.history.to_save()
+
+
+def is_trained(model: object) -> bool:
+    """Whether a model, or its class, is trained step by step with a sampler.
+
+    Examples
+    --------
+    >>> import vitalrank as vr
+    >>> is_trained(vr.MF), is_trained(vr.MostPopular())
+    (True, False)
+    """
+    return issubclass(model if isinstance(model, type) else type(model), TrainableModel)
