@@ -6,12 +6,14 @@ new part is its source file and its line here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from vitalrank._util.lazy import load_target
 from vitalrank.errors import SettingError
+
+SearchValues = str | Sequence[float | str]  # a range as text, or a list
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,14 @@ class Entry:
         ``"module:Class"``, the module relative to ``vitalrank``.
     needs_modules
         Of a model: whether it is made of torch modules of the caller's, which have no flag on the command line.
+    search
+        Of a sampler, or of a model without one: what a search over settings tries around the defaults, as ranges
+        (``"2..64:log"``) or lists. None: no settings of its own; a model with a sampler has those of training.
     """
 
     target: str
     needs_modules: bool = False
+    search: Mapping[str, SearchValues] | None = None
 
     @property
     def class_name(self) -> str:
@@ -78,24 +84,36 @@ class Registry(Mapping[str, Entry]):
         return self._entries[name]
 
 
+_WEIGHTS = ("log2", "harmonic", "none")
+_DECAYS = (0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 1.0)
 # In the paper's order.
 SAMPLERS = Registry(
     "sampler",
     {
         "uni": Entry("samplers.static:Uniform"),
-        "pop": Entry("samplers.static:Popularity"),
-        "aobpr": Entry("samplers.ranked:AOBPR"),
-        "cml": Entry("samplers.metric:CML"),
-        "pris": Entry("samplers.softmax_weighted:PRIS"),
-        "sa": Entry("samplers.softmax_weighted:SA"),
-        "irgan": Entry("samplers.adversarial:IRGAN"),
-        "dns": Entry("samplers.pooled:DNS"),
-        "lfm-d": Entry("samplers.pooled:LFMD"),
-        "mixgcf": Entry("samplers.score_pooled:MixGCF"),
-        "ahns": Entry("samplers.score_pooled:AHNS"),
-        "mixed": Entry("samplers.mixed:Mixed"),
-        "lfm-w": Entry("samplers.rejecting:LFMW"),
-        "vins": Entry("samplers.rejecting:VINS"),
+        "pop": Entry("samplers.static:Popularity", search={"beta": "0.0..1.0"}),
+        "aobpr": Entry("samplers.ranked:AOBPR", search={"rho": "0.005..0.5:log"}),
+        "cml": Entry("samplers.metric:CML", search={"candidates": "4..64:log", "margin": "0.25..2.0"}),
+        "pris": Entry(
+            "samplers.softmax_weighted:PRIS", search={"candidates": "2..64:log", "proposal": ["uniform", "popularity"]}
+        ),
+        "sa": Entry(
+            "samplers.softmax_weighted:SA", search={"candidates": "16..256:log", "temperature": "0.1..10.0:log"}
+        ),
+        "irgan": Entry("samplers.adversarial:IRGAN", search={"temperature": "0.05..1.0:log"}),
+        "dns": Entry("samplers.pooled:DNS", search={"candidates": "2..64:log"}),
+        "lfm-d": Entry("samplers.pooled:LFMD", search={"candidates": "4..128:log", "rho": "0.01..0.5:log"}),
+        "mixgcf": Entry("samplers.score_pooled:MixGCF", search={"candidates": "2..64:log"}),
+        "ahns": Entry(
+            "samplers.score_pooled:AHNS",
+            search={"candidates": "4..64:log", "alpha": "0.0..2.0", "beta": "0.01..1.0:log", "p": "-3.0..-1.0"},
+        ),
+        "mixed": Entry("samplers.mixed:Mixed", search={"share": "0.0..1.0"}),
+        "lfm-w": Entry("samplers.rejecting:LFMW", search={"margin": "0.25..4.0:log", "weight": _WEIGHTS}),
+        "vins": Entry(
+            "samplers.rejecting:VINS",
+            search={"beta": "0.0..1.0", "kappa": "8..256:log", "margin": "0.25..4.0:log", "weight": _WEIGHTS},
+        ),
     },
 )
 # Their negatives come with the log or the batch; the contract of a draw from a proposal is not theirs.
@@ -113,10 +131,30 @@ MODELS = Registry(
         "lightgcn": Entry("models.lightgcn:LightGCN"),
         "cml": Entry("models.cml:CML"),
         "irgan": Entry("models.irgan:IRGAN"),
-        "als": Entry("models.als:ALS"),
-        "ease": Entry("models.ease:EASE"),
-        "itemknn": Entry("models.itemknn:ItemKNN"),
-        "mostpopular": Entry("models.mostpopular:MostPopular"),
+        "als": Entry(
+            "models.als:ALS",
+            search={
+                "dim": [16, 32, 64, 128],
+                "reg": "0.1..100.0:log",
+                "alpha": "1.0..100.0:log",
+                "epochs": [10, 15, 30],
+            },
+        ),
+        "ease": Entry(
+            "models.ease:EASE", search={"reg": "10.0..10000.0:log", "dropout": [0.0, 0.2, 0.35, 0.5], "decay": _DECAYS}
+        ),
+        "itemknn": Entry(
+            "models.itemknn:ItemKNN",
+            search={
+                "neighbours": [20, 50, 100, 200, 400],
+                "shrinkage": [0.0, 10.0, 50.0, 200.0],
+                "similarity": ["cosine", "tfidf", "bm25"],
+                "b": "0.0..1.0",
+                "neighbours_of": ["predicted", "history"],
+                "decay": _DECAYS,
+            },
+        ),
+        "mostpopular": Entry("models.mostpopular:MostPopular", search={}),
         "torchrecommender": Entry("models.custom:TorchRecommender", needs_modules=True),
     },
 )

@@ -1,4 +1,4 @@
-"""Trials as workers claim them: each point is run once, whoever dies or starts at the same moment."""
+"""How workers claim trials: each point is run once, even if workers die or start at the same moment."""
 
 from __future__ import annotations
 

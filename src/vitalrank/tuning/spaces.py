@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vitalrank import registry
 from vitalrank._util.checks import to_builtin_scalar, to_builtin_scalars
 from vitalrank.errors import SettingError
 
@@ -86,38 +87,8 @@ _PAPER: Mapping[str, Space] = {
 }
 
 _WIDE_ALL: Space = {"dim": Choice((16, 32, 64, 128)), "reg": Range(1e-4, 0.3, log=True), "lr": Range(5e-4, 0.02, True)}
-_WEIGHT = Choice(("log2", "harmonic", "none"))
-_WIDE: Mapping[str, Space] = {
-    "pop": {"beta": Range(0.0, 1.0)},
-    "aobpr": {"rho": Range(0.005, 0.5, log=True)},
-    "cml": {"candidates": Range(4, 64, log=True), "margin": Range(0.25, 2.0)},
-    "pris": {"candidates": Range(2, 64, log=True), "proposal": Choice(("uniform", "popularity"))},
-    "sa": {"candidates": Range(16, 256, log=True), "temperature": Range(0.1, 10.0, log=True)},
-    "irgan": {"temperature": Range(0.05, 1.0, log=True)},
-    "dns": {"candidates": Range(2, 64, log=True)},
-    "lfm-d": {"candidates": Range(4, 128, log=True), "rho": Range(0.01, 0.5, log=True)},
-    "lfm-w": {"margin": Range(0.25, 4.0, log=True), "weight": _WEIGHT},
-    "vins": {
-        "beta": Range(0.0, 1.0), "kappa": Range(8, 256, log=True), "margin": Range(0.25, 4.0, log=True),
-        "weight": _WEIGHT,
-    },
-}  # fmt: skip
-_DECAY = Choice((0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 1.0))
-# Models without a sampler have settings of their own; both spaces are the same for them.
-_PLAIN: Mapping[str, Space] = {
-    "als": {
-        "dim": Choice((16, 32, 64, 128)), "reg": Range(0.1, 100.0, log=True), "alpha": Range(1.0, 100.0, log=True),
-        "epochs": Choice((10, 15, 30)),
-    },
-    "ease": {"reg": Range(10.0, 10_000.0, log=True), "dropout": Choice((0.0, 0.2, 0.35, 0.5)), "decay": _DECAY},
-    "itemknn": {
-        "neighbours": Choice((20, 50, 100, 200, 400)), "shrinkage": Choice((0.0, 10.0, 50.0, 200.0)),
-        "similarity": Choice(("cosine", "tfidf", "bm25")), "b": Range(0.0, 1.0),
-        "neighbours_of": Choice(("predicted", "history")), "decay": _DECAY,
-    },
-    "mostpopular": {},
-}  # fmt: skip
-SPACES: Mapping[str, tuple[Space, Mapping[str, Space]]] = {"paper": (_PAPER_ALL, _PAPER), "wide": (_WIDE_ALL, _WIDE)}
+# What is searched with every model that has a sampler.
+SPACES: Mapping[str, Space] = {"paper": _PAPER_ALL, "wide": _WIDE_ALL}
 
 
 def named_space(name: str, model: str, sampler: str | None) -> dict[str, Dimension]:
@@ -130,10 +101,17 @@ def named_space(name: str, model: str, sampler: str | None) -> dict[str, Dimensi
     """
     if name not in SPACES:
         raise SettingError(f"unknown space {name!r}; choose one of {', '.join(SPACES)}, or give ranges.")
-    if model in _PLAIN:
-        return dict(_PLAIN[model])
-    shared, by_sampler = SPACES[name]
-    return {**shared, **by_sampler.get(sampler or "", {})}
+    entry = registry.MODELS.get(model)
+    if entry is not None and entry.search is not None:  # a model without a sampler: both spaces are the same
+        return _registered(entry.search)
+    if name == "paper":
+        return {**_PAPER_ALL, **_PAPER.get(sampler or "", {})}
+    entry = registry.SAMPLERS.get(sampler or "")
+    return {**_WIDE_ALL, **_registered({} if entry is None or entry.search is None else entry.search)}
+
+
+def _registered(search: Mapping[str, registry.SearchValues]) -> dict[str, Dimension]:
+    return {setting: parse_dimension(values) for setting, values in search.items()}
 
 
 def including(dimension: Dimension, value: Any) -> Dimension:
