@@ -154,8 +154,6 @@ def definitions() -> dict[str, list[Path]]:
 
 def are_one_thing(name: str, paths: list[Path]) -> bool:
     roles = [role_of(path) for path in paths]
-    if set(roles) == {"command"}:
-        return name == "add_to"  # each file of commands adds its own
     if set(roles) == {"experiment"}:
         return (
             len({path.name for path in paths} - {"figures.py", "markdown.py", "cost_tables.py"}) <= 1

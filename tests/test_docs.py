@@ -6,7 +6,6 @@ The blocks of one page share their names. A block marked ``py`` is an example's 
 from __future__ import annotations
 
 import inspect
-import pkgutil
 import re
 import runpy
 import shlex
@@ -15,7 +14,6 @@ import sys
 from ast import literal_eval
 from dataclasses import fields
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -122,8 +120,8 @@ def command_line():
     import typer
 
     app = typer.Typer()
-    for module in pkgutil.iter_modules(vitalrank.cli.__path__, "vitalrank.cli."):
-        getattr(import_module(module.name), "add_to", lambda app: None)(app)
+    for name in vitalrank.cli.FILES:
+        vitalrank.cli.add_command(app, name)
     return typer.main.get_command(app)
 
 

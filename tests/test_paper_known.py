@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from test_paper import TINY, source_in
-from vitalrank.cli import app, paper
+from vitalrank.cli import add_command, app
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.paper.costs import _variations
@@ -113,7 +113,7 @@ def test_a_table_of_other_logs_is_refused(study, source):
 
 
 def test_the_command_takes_a_table(study, source, tmp_path):
-    paper.add_to(app)
+    add_command(app, "paper")
     logs = ("--data", source.path, "--min-user", 2, "--min-item", 2)
     words = ("paper", "table2", *logs, "--methods", "itemknn", "--tuned", study[1], "--out", tmp_path, "--json")
     done = CliRunner().invoke(app, [str(word) for word in words])

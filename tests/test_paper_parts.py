@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import vitalrank as vr
 from test_paper import TINY, source_in
-from vitalrank.cli import app, paper
+from vitalrank.cli import add_command, app, paper
 from vitalrank.datasets import write_log
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.paper.checks import Finding
@@ -266,7 +266,7 @@ def test_saved_time_is_measured_against_lfm_w():
 
 @pytest.fixture(scope="module")
 def command():
-    paper.add_to(app)
+    add_command(app, "paper")
     return lambda *arguments: CliRunner().invoke(app, ["paper", *map(str, arguments)])
 
 

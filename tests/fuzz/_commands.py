@@ -105,11 +105,9 @@ def call(words: Sequence[str], codes: Sequence[int] = CODES) -> tuple[int, str]:
 @cache
 def parameters(command: str) -> list[Any]:
     """The options and arguments of a command, as click knows them."""
-    from importlib import import_module
-
     app = typer.Typer()
     app.callback()(lambda: None)
-    import_module(f"vitalrank.cli.{cli.FILES[command]}").add_to(app)
+    cli.add_command(app, command)
     group: Any = typer.main.get_command(app)
     return list(group.commands[command].params)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 
 _LONGEST = 80  # characters of one quoted value
 _LONGEST_LIST = 300  # characters of several names
@@ -77,6 +79,21 @@ def spreadsheet_cell(value: object) -> object:
     ("'=1+1", 'uni', -0.5)
     """
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def csv_table(rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows as CSV, their columns those of the first; a spreadsheet reads no cell of it as a formula.
+
+    Examples
+    --------
+    >>> csv_table([{"a": 1, "b": "=1"}])
+    "a,b\\n1,'=1\\n"
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: spreadsheet_cell(value) for name, value in row.items()} for row in rows)
+    return text.getvalue()
 
 
 def _cut(text: str, longest: int) -> str:

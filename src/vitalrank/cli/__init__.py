@@ -101,13 +101,22 @@ def main() -> None:
     words = sys.argv[1:]
     if is_started() and (not words or words[0] not in GROUPED):
         sys.exit(complain(f"{' '.join(words[:1])} runs in one process; start it without torchrun.", 2))
-    for file in _files(words):
-        import_module(f"vitalrank.cli.{file}").add_to(app)
+    for name in _commands(words):
+        add_command(app, name)
     with warnings.catch_warnings():
         warnings.showwarning = show_warning
         sys.exit(run(app))
 
 
-def _files(words: Sequence[str]) -> Iterable[str]:
-    """The file of the command that was typed, which starts sooner than all; all where none was."""
-    return [FILES[words[0]]] if words and words[0] in FILES else dict.fromkeys(FILES.values())
+def _commands(words: Sequence[str]) -> Iterable[str]:
+    """The command that was typed, which starts sooner than all; all where none was."""
+    return words[:1] if words and words[0] in FILES else FILES
+
+
+def add_command(commands: typer.Typer, name: str) -> None:
+    """Register a command, or a group of them: what its file calls by its name."""
+    command = getattr(import_module(f"vitalrank.cli.{FILES[name]}"), name.replace("-", "_"))
+    if isinstance(command, typer.Typer):
+        commands.add_typer(command, name=name)
+    else:  # paper itself says what is wrong with more words than it takes
+        commands.command(name, context_settings={"allow_extra_args": name == "paper"})(command)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vitalrank._util.display import printable
-from vitalrank.cli import completion, options, taking
+from vitalrank.cli import options, taking
 from vitalrank.cli.config import in_force
+from vitalrank.cli.output import print_json, ranking_table
 from vitalrank.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -35,18 +36,12 @@ def best(
     ] = 30.0,
     models: Annotated[
         str | None,
-        typer.Option(
-            help=f"Comma-separated: {' '.join(options.MODELS)}.",
+        options.several(
+            options.MODELS,
             show_default="mostpopular,itemknn,ease,als,mf, and lightgcn,sasrec where time and torch allow",
-            autocompletion=completion.among(options.MODELS),
         ),
     ] = None,
-    samplers: Annotated[
-        str,
-        typer.Option(
-            help=f"Comma-separated: {' '.join(options.SAMPLERS)}.", autocompletion=completion.among(options.SAMPLERS)
-        ),
-    ] = "vins,uni,pop,dns,lfm-w",
+    samplers: Annotated[str, options.several(options.SAMPLERS)] = "vins,uni,pop,dns,lfm-w",
     seed: Annotated[int, typer.Option(help="Random seed of the search and of training.")] = TrainConfig.seed,
     storage: Annotated[
         str | None,
@@ -64,8 +59,9 @@ def best(
     [bold]vitalrank best log.tsv --minutes 30 --out runs/best[/]
     """
     from vitalrank._util.outputs import check_outputs, write_recorded
-    from vitalrank.cli.choices import fit_file, print_json, read_log, save_config
+    from vitalrank.cli.choices import fit_file, read_log, save_config
     from vitalrank.cli.config import to_toml
+    from vitalrank.cli.methods import names_of
     from vitalrank.selection import best as search
 
     json, force = ctx.params["json"], ctx.params["force"]
@@ -73,8 +69,8 @@ def best(
     save_config(ctx, log, in_force(ctx))
     with _reporter(minutes, quiet=json) as callback:
         found = search(
-            read_log(log, ctx), minutes=minutes, out=out, samplers=_names(samplers),
-            models=None if models is None else _names(models),
+            read_log(log, ctx), minutes=minutes, out=out, samplers=names_of(samplers),
+            models=None if models is None else names_of(models),
             config=TrainConfig(**options.training_of(ctx)), fixed=options.training_of(ctx, given=True),
             test=ctx.params["test"], valid=ctx.params["valid"], seed=seed, storage=storage, callback=callback,
             force=force,
@@ -88,10 +84,6 @@ def best(
         print_json({"out": str(out), "report": str(out / "report.html"), "next": commands, **found.to_dict()})
         return
     _print(found, out, commands)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _commands(found: Best, log: Path, out: Path) -> list[str]:
@@ -129,18 +121,13 @@ class _Standings:
 
     def table(self) -> Any:
         """The candidates by value, as a table of rich."""
-        from rich.table import Table
-
         passed = int(time.monotonic() - self.began)
         caption = f"{passed // 60}:{passed % 60:02} of {self.minutes:g} minutes, {self.now}"
-        table = Table(box=None, pad_edge=False, padding=(0, 1), caption=caption, caption_justify="left")
-        table.add_column("candidate")
-        for name in ("on valid", "trials", "seconds"):
-            table.add_column(name, justify="right")
+        rows = []
         for label in sorted(self.trials, key=lambda one: -self.values.get(one, -1.0)):
             value = f"{self.values[label]:.4f}" if label in self.values else ""
-            table.add_row(label, value, str(self.trials[label]), f"{self.seconds[label]:.0f}")
-        return table
+            rows.append([label, value, str(self.trials[label]), f"{self.seconds[label]:.0f}"])
+        return ranking_table(("candidate", "on valid", "trials", "seconds"), rows, caption)
 
 
 @contextmanager
@@ -178,16 +165,10 @@ def _reporter(minutes: float, quiet: bool) -> Iterator[Callable[[str, Record | T
 
 def _print(found: Best, out: Path, commands: list[str]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 1))
-    table.add_column("", no_wrap=True)
-    for name in (f"{found.metric} on valid", "on test", "p", "trials"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for entry in found.ranking:
-        table.add_row(*_cells(entry))
     console = Console()
-    console.print(table)
+    header = ("", f"{found.metric} on valid", "on test", "p", "trials")
+    console.print(ranking_table(header, map(_cells, found.ranking)))
     console.print("p: against the winner, paired t-test over the test users, Holm's method.", style="dim")
     for why in dict.fromkeys(found.left_out.values()):
         labels = ", ".join(label for label, reason in found.left_out.items() if reason == why)
@@ -203,8 +184,3 @@ def _cells(entry: RankedModel) -> list[str]:
     test = "" if entry.test is None else f"{entry.test:.4f}"
     p_value = "" if entry.p_value is None else f"{entry.p_value:.2g}{' tie' if entry.is_tie else ''}"
     return [entry.label, "" if entry.value is None else f"{entry.value:.4f}", test, p_value, str(entry.trials)]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(best)

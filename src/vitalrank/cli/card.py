@@ -37,8 +37,3 @@ def card(
         model.card(out, force=force)
     elif push is None:
         typer.echo(model.card(), nl=False)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(card)

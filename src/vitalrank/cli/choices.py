@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from inspect import signature
@@ -175,17 +173,3 @@ def save_config(ctx: typer.Context, log: Path, values: Mapping[str, Any]) -> Non
     check_outputs([path], inputs=inputs, force=is_there or ctx.params["force"])
     if not is_there:
         write_text(path, text)
-
-
-def print_json(value: Mapping[str, Any]) -> None:
-    """One JSON object on standard output, for scripts."""
-    print(json.dumps(_finite(value), default=str, allow_nan=False))
-
-
-def _finite(value: object) -> Any:
-    """The value with null for what is infinite or no number, which JSON does not have."""
-    if isinstance(value, Mapping):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

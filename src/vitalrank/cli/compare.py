@@ -13,6 +13,7 @@ import typer
 from vitalrank._util.display import printable
 from vitalrank.cli import completion, options, taking
 from vitalrank.cli.config import in_force, option_names, typed_and_filed
+from vitalrank.cli.output import print_json, ranking_table
 from vitalrank.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -26,19 +27,8 @@ def compare(
     ctx: typer.Context,
     log: options.Log,
     out: Annotated[Path, typer.Option(help="Folder of the comparison; one that was stopped is continued.")],
-    samplers: Annotated[
-        str,
-        typer.Option(
-            help=f"Comma-separated: {' '.join(options.SAMPLERS)}.",
-            autocompletion=completion.among(options.SAMPLERS),
-        ),
-    ] = "uni,dns,lfm-w,vins",
-    models: Annotated[
-        str,
-        typer.Option(
-            help=f"Comma-separated: {' '.join(options.MODELS)}.", autocompletion=completion.among(options.MODELS)
-        ),
-    ] = "mf",
+    samplers: Annotated[str, options.several(options.SAMPLERS)] = "uni,dns,lfm-w,vins",
+    models: Annotated[str, options.several(options.MODELS)] = "mf",
     baselines: Annotated[
         str | None,
         typer.Option(
@@ -130,9 +120,7 @@ def _reporter(epochs: int, quiet: bool) -> Iterator[RunCallback | None]:
 
 def _print(results: Results, page: Path, out: Path, json: bool) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    from vitalrank.cli.choices import print_json
     from vitalrank.comparing.tables import cells, flat, notes
     from vitalrank.report.page import summary_sentence
 
@@ -141,19 +129,9 @@ def _print(results: Results, page: Path, out: Path, json: bool) -> None:
         print_json({"out": str(out), "report": str(page), "metric": results.metric, "ranking": ranking})
         return
     header, *rows = cells(results, narrow=True)
-    table = Table(box=None, pad_edge=False, padding=(0, 1))
-    for column, name in enumerate(header):
-        table.add_column(name, justify="left" if column == 0 else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
     console = Console()
-    console.print(table)
+    console.print(ranking_table(header, rows))
     for sentence in notes(results):
         console.print(sentence, style="dim", highlight=False, soft_wrap=True)
     console.print(f"\n{printable(summary_sentence(results))}", highlight=False, markup=False)
     typer.echo(f"Tables and page: {printable(page)}")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(compare)

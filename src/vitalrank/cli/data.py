@@ -11,9 +11,10 @@ import typer
 
 from vitalrank._util.display import printable
 from vitalrank.cli import Commands, completion, options, taking
+from vitalrank.cli.output import print_json
 from vitalrank.errors import SettingError
 
-app = typer.Typer(help="Known data sets: list, fetch, prepare.", no_args_is_help=True, cls=Commands)
+data = typer.Typer(help="Known data sets: list, fetch, prepare.", no_args_is_help=True, cls=Commands)
 Share = Annotated[float, typer.Option(help="With --out: share held out for testing.")]
 ValidShare = Annotated[float, typer.Option(help="With --out: share of the rest held out for validation.")]
 Split = Annotated[
@@ -37,14 +38,13 @@ PREPARED = {
 Cache = Annotated[Path | None, typer.Option(help="Folder for downloads; by default the user's cache folder.")]
 
 
-@app.command("list")
+@data.command("list")
 def list_(json: options.Json = False) -> None:
     """Show the known data sets and their terms."""
     from rich.console import Console
     from rich.table import Table
 
     from vitalrank import datasets
-    from vitalrank.cli.choices import print_json
 
     if json:
         print_json({known.name: {"about": known.about, "terms": known.terms} for known in datasets.catalogue()})
@@ -55,7 +55,7 @@ def list_(json: options.Json = False) -> None:
     Console().print(table)
 
 
-@app.command()
+@data.command()
 def get(
     name: Annotated[
         str,
@@ -66,7 +66,6 @@ def get(
 ) -> None:
     """Download a data set, or resume an interrupted download; prints its path."""
     from vitalrank import datasets
-    from vitalrank.cli.choices import print_json
 
     place = datasets.get(name, cache)
     if json:
@@ -75,7 +74,7 @@ def get(
         typer.echo(printable(place))
 
 
-@app.command()
+@data.command()
 @taking.takes(options.FORMAT, PREPARED)
 def prepare(
     ctx: typer.Context,
@@ -113,7 +112,6 @@ def prepare(
     [bold]vitalrank data prepare s3://bucket/log/ --out prepared --test 0.2 --valid 0.1 --memory 2GiB[/]
     """
     from vitalrank import datasets
-    from vitalrank.cli.choices import print_json
 
     if (target is None) == (out is None):
         raise SettingError("give either TARGET, a Parquet file to write, or --out, the folder of a prepared log.")
@@ -139,7 +137,6 @@ def _prepare_folder(ctx: typer.Context, source: str, out: Path, reading: dict[st
 
     import vitalrank as vr
     from vitalrank import datasets
-    from vitalrank.cli.choices import print_json
 
     path, given = datasets.source_of(source, **reading)
     settings = {name: ctx.params[name] for name in PREPARED}
@@ -163,8 +160,3 @@ def _show(title: str, rows: Iterable[tuple[str, str]]) -> None:
     for label, value in rows:
         table.add_row(label, value)
     Console().print(table)
-
-
-def add_to(parent: typer.Typer) -> None:
-    """Register the commands of this file."""
-    parent.add_typer(app, name="data")

@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 
 from vitalrank.cli import options
+from vitalrank.cli.output import print_json
 
 if TYPE_CHECKING:
     from vitalrank.comparing import Method, Outcome, Results, RunCallback
@@ -95,7 +96,6 @@ def _train(console: Console, seed: int, epochs: int, folder: Path) -> Results:
 
 
 def _print_json(results: Results, page: Path, model: Path) -> None:
-    from vitalrank.cli.choices import print_json
     from vitalrank.comparing.tables import flat
 
     ranking = [flat(row) for row in results.rows]
@@ -179,8 +179,3 @@ def _recommend(console: Console, model: Recommender, name: str) -> None:
     ids, scores = model.recommend([user], n=5, exclude=list(model.held_out.values()))
     picks = ", ".join(f"{item} ({score:.2f})" for item, score in zip(ids[0], scores[0], strict=True))
     console.print(f"\nFor user {user} the model trained with {name} recommends items {picks}.\n", highlight=False)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(demo)

@@ -11,6 +11,7 @@ from importlib import metadata
 import typer
 
 from vitalrank.cli import options
+from vitalrank.cli.output import print_json
 from vitalrank.cli.ranks import over_ranks
 from vitalrank.distributed.joining import is_started
 
@@ -21,8 +22,6 @@ OPTIONAL = {"torch": "torch", "optuna": "tune", "matplotlib": "report", "scikit-
 @over_ranks
 def doctor(json: options.Json = False) -> None:
     """Check this installation: versions, threads, every sampler and model on a toy log, disk."""
-    from vitalrank.cli.choices import print_json
-
     found = {name: _tried(check) for name, check in _checks()}
     if json:
         print_json({name: {"ok": ok, "detail": detail} for name, (ok, detail) in found.items()})
@@ -169,8 +168,3 @@ def _gpu() -> str:
     model = vr.MF(dim=8).fit(train, sampler=vr.VINS(), epochs=20, seed=0, device=device, progress=False)
     found = vr.evaluate(model, test, at=10, device=device)["ndcg@10"]
     return f"{torch.cuda.get_device_name(device)}: all samplers as on the CPU, ndcg@10 {found:.3f} on the toy log"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(doctor)

@@ -10,6 +10,7 @@ import typer
 
 from vitalrank._util.display import printable
 from vitalrank.cli import completion, options
+from vitalrank.cli.output import print_json
 from vitalrank.cli.ranks import over_ranks
 from vitalrank.distributed.joining import current_group
 from vitalrank.distributed.process_group import ProcessGroup
@@ -68,7 +69,6 @@ def evaluate(
     [bold]vitalrank evaluate runs/a --shard 3/16 --out parts/03.npz[/]
     """
     import vitalrank as vr
-    from vitalrank.cli.choices import print_json
     from vitalrank.evaluation.shards import ShardReader, ShardWriter
 
     model = vr.load(run)
@@ -134,8 +134,3 @@ def _categories(model: Recommender, names: Path | None, category: str | None) ->
     if names is None or category is None:
         raise SettingError("--names FILE and --category COLUMN go together: the table of items and its column.")
     return ItemTable.read(names).values(category, model.train.item_ids.tolist())
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(evaluate)

@@ -10,6 +10,7 @@ import typer
 
 from vitalrank._util.display import printable
 from vitalrank.cli import options
+from vitalrank.cli.output import print_json
 
 if TYPE_CHECKING:
     from vitalrank.analysis import Inspection
@@ -39,7 +40,6 @@ def inspect(
     """Show a run's imbalance, gradients, norms, frequency clustering and exposure, and advise what to change."""
     import vitalrank as vr
     from vitalrank.analysis import inspect_model
-    from vitalrank.cli.choices import print_json
 
     if page is not None:
         vr.report.check_page(page, [run], force)
@@ -144,8 +144,3 @@ def _rows(found: Inspection) -> Iterator[tuple[str, str, str]]:
 
 def _range(values: dict[str, float]) -> str:
     return f"{values['min']:.3g} / {values['median']:.3g} / {values['max']:.3g}"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(inspect)

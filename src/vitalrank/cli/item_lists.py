@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vitalrank._util.display import printable
+from vitalrank.cli.output import print_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,7 +99,6 @@ def picks_of(ids: NDArray[Any], scores: NDArray[Any], table: ItemTable | None) -
 
 
 def print_lists(lists: dict[str, list[dict[str, Any]]], json: bool, bare: bool = False) -> None:
-    from vitalrank.cli.choices import print_json
 
     if json:
         print_json(lists)

@@ -10,6 +10,7 @@ import typer
 
 from vitalrank._util.display import printable
 from vitalrank.cli import options
+from vitalrank.cli.output import print_json
 
 
 def mine(
@@ -37,30 +38,17 @@ def mine(
     json: options.Json = False,
 ) -> None:
     """Mine hard negatives for vectors of any encoder, and write them as triplets."""
-    from vitalrank.cli.choices import make_sampler, print_json
+    from vitalrank.cli.choices import make_sampler
     from vitalrank.errors import SettingError
     from vitalrank.mining import mine_to
 
     if set_ and sampler is None:
         raise SettingError("--set is for a sampler; give --sampler too, or leave it out.")
     summary = mine_to(
-        out,
-        queries,
-        items,
-        positives,
-        k,
-        sampler=None if sampler is None else make_sampler(sampler, set_ or []),
-        seed=seed,
-        threads=threads,
-        force=force,
-        range_min=range_min,
-        range_max=range_max,
-        max_score=max_score,
-        min_score=min_score,
-        absolute_margin=absolute_margin,
-        relative_margin=relative_margin,
-        similarity=similarity,
-    )
+        out, queries, items, positives, k, sampler=None if sampler is None else make_sampler(sampler, set_ or []),
+        seed=seed, threads=threads, force=force, range_min=range_min, range_max=range_max, max_score=max_score,
+        min_score=min_score, absolute_margin=absolute_margin, relative_margin=relative_margin, similarity=similarity,
+    )  # fmt: skip
     if json:
         print_json({"file": str(out), **asdict(summary)})
         return
@@ -68,8 +56,3 @@ def mine(
     if summary.short:
         advice = "raise range_max, or loosen limits and margins" if sampler is None else "loosen limits and margins"
         typer.echo(f"{summary.short:,} queries have fewer than {k}; {advice}.")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(mine)

@@ -12,6 +12,7 @@ import typer
 
 from vitalrank._util.display import printable
 from vitalrank.cli import completion, options
+from vitalrank.cli.output import print_json
 
 if TYPE_CHECKING:
     from vitalrank.paper.jobs import Result, StudyJob
@@ -94,7 +95,6 @@ def paper(
     Every method is tuned with the same number of trials, then run with several seeds. The same command again
     resumes a study that was stopped.
     """
-    from vitalrank.cli.choices import print_json
     from vitalrank.paper.known import known_for
     from vitalrank.paper.logs import Source
     from vitalrank.paper.registry import find_experiments
@@ -177,12 +177,13 @@ def _study(quick: bool, given: dict[str, Any], written: list[str]) -> StudySetti
 
 
 def _methods(names: str | None) -> tuple[str, ...]:
+    from vitalrank.cli.methods import names_of
     from vitalrank.errors import SettingError
     from vitalrank.paper.methods import METHODS
 
     if names is None:
         return tuple(METHODS)
-    chosen = tuple(name.strip() for name in names.split(",") if name.strip())
+    chosen = tuple(names_of(names))
     if not chosen:
         raise SettingError(f"--methods {names!r}: no name in it; choose from {', '.join(METHODS)}.")
     for name in chosen:
@@ -230,8 +231,3 @@ def _reporter(quiet: bool) -> Iterator[Callable[[StudyJob, Result, int], None] |
         console.print(f"{name}: {outcome} ({waiting} waiting)", highlight=False, soft_wrap=True)
 
     yield callback
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(context_settings={"allow_extra_args": True})(paper)  # to say what is wrong with them

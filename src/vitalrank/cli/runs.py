@@ -13,6 +13,7 @@ import typer
 from vitalrank._util.display import printable
 from vitalrank.cli import options, taking
 from vitalrank.cli.config import in_force, typed_and_filed
+from vitalrank.cli.output import print_json
 from vitalrank.cli.ranks import over_ranks
 from vitalrank.config import CHECKPOINT_SECONDS, TrainConfig
 from vitalrank.distributed.joining import current_group, is_restarted
@@ -61,7 +62,7 @@ def fit(
     [bold]vitalrank fit log.tsv --out runs/a --sampler vins --set beta=0.25[/]
     """
     from vitalrank._util.locks import only_writer
-    from vitalrank.cli.choices import print_json, save_config
+    from vitalrank.cli.choices import save_config
     from vitalrank.cli.splits import read_parts
     from vitalrank.models.ease import EASE
 
@@ -198,8 +199,3 @@ def _fit(ctx: typer.Context, name: str, sampler: str | None, settings: list[str]
 def _typed(flags: list[str], sampler_settings: list[str]) -> str:
     options_typed = [f"--{flag.replace('_', '-')}" for flag in flags]
     return ", ".join([*options_typed, *(f"--set {setting}" for setting in sampler_settings)])
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command()(fit)

@@ -10,6 +10,7 @@ import typer
 from vitalrank._util.display import printable
 from vitalrank.cli import completion, options
 from vitalrank.cli.item_lists import filters_of, id_like, picks_of, print_lists, print_picks, read_histories
+from vitalrank.cli.output import print_json
 from vitalrank.cli.ranks import over_ranks
 from vitalrank.distributed.joining import current_group
 
@@ -54,7 +55,6 @@ def recommend(
 ) -> None:
     """List the best items that a user has not seen: neither in what the run was trained on nor in what it held out."""
     import vitalrank as vr
-    from vitalrank.cli.choices import print_json
 
     if (bool(user) + (history is not None) + everybody) != 1:
         raise vr.SettingError("give one of --user, --history or --all.")
@@ -145,7 +145,6 @@ def explain(
 ) -> None:
     """Explain a recommendation: what each of the user's items adds to the score of an item."""
     import vitalrank as vr
-    from vitalrank.cli.choices import print_json
 
     model = vr.load(run)
     table = None if names is None else vr.serving.ItemTable.read(names)
@@ -210,10 +209,3 @@ def serve(
     kind = type(reloader.current.model).__name__
     ready = f"{kind} on {running.address_of(listening)}, its API on /docs; Ctrl-C stops."
     running.run_server(web.make_app(reloader, settings), listening, lambda: print(ready, flush=True))
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    for command in (recommend, similar, explain, export, serve):
-        app.command()(command)
-    app.command("fold-in")(fold_in)

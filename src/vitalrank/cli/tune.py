@@ -13,6 +13,7 @@ import typer
 
 from vitalrank.cli import completion, options, taking
 from vitalrank.cli.config import in_force, to_toml, typed_and_filed
+from vitalrank.cli.output import print_json
 from vitalrank.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -233,15 +234,8 @@ def _sentence(tuned: Tuned) -> str:
 def _print(tuned: Tuned, out: Path, best: str, json: bool) -> None:
     from dataclasses import asdict
 
-    from vitalrank.cli.choices import print_json
-
     if json:
         found = {"metric": tuned.metric, "value": tuned.value, "epoch": tuned.epoch, **asdict(tuned.settings)}
         print_json({"out": str(out), "best": str(out / "best.toml"), "trials": len(tuned.trials), **found})
         return
     print(best, end="")  # TOML and nothing else, so that it can go into a file
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(tune)

@@ -13,6 +13,7 @@ import typer
 
 from vitalrank._util.display import printable
 from vitalrank.cli import options, taking
+from vitalrank.cli.output import print_json
 from vitalrank.config import CHECKPOINT_SECONDS
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ def update(
     import vitalrank as vr
     from vitalrank._util.locks import only_writer
     from vitalrank.checkpoint import is_saved, read_meta
-    from vitalrank.cli.choices import print_json
 
     if resume and out is None:
         raise vr.SettingError("--resume continues an update in a folder of its own; give --out.")
@@ -143,8 +143,3 @@ def _replaced_at_the_end(run: Path) -> Iterator[Path]:
         write_folder(folder, saved.meta, saved.tensors, saved.ids)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(update)

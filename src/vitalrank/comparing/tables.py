@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -11,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vitalrank._util.display import spreadsheet_cell
+from vitalrank._util.display import csv_table
 from vitalrank._util.outputs import adopt, check_outputs, write_recorded
 from vitalrank.comparing.store import is_comparison
 
@@ -34,12 +32,7 @@ def shown_metrics(results: Results) -> list[str]:
 
 def to_csv(results: Results) -> str:
     """One line per row, a column for each mean and each spread."""
-    text = io.StringIO()
-    records = [{name: spreadsheet_cell(value) for name, value in flat(row).items()} for row in results.rows]
-    writer = csv.DictWriter(text, fieldnames=list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return text.getvalue()
+    return csv_table([flat(row) for row in results.rows])
 
 
 def results_to_json(results: Results) -> str:

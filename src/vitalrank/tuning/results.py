@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from vitalrank._util.display import csv_table
 from vitalrank.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -76,12 +75,7 @@ class Tuned:
 
         Text that begins with ``=``, ``+``, ``-`` or ``@`` gets a leading apostrophe.
         """
-        rows = [dict(_cells(trial)) for trial in sorted(self.trials, key=_rank)]
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return text.getvalue()
+        return csv_table([dict(_cells(trial)) for trial in sorted(self.trials, key=_rank)])
 
 
 def _rank(trial: Trial) -> tuple[bool, float, int]:
@@ -94,15 +88,4 @@ def _cells(trial: Trial) -> Iterator[tuple[str, Any]]:
         yield name, getattr(trial, name)
     for part in ("model", "sampler", "training"):
         for name, value in getattr(trial.settings, part).items():
-            yield f"{part}.{name}", _as_data(value)
-
-
-def _as_data(value: object) -> Any:
-    """The value of a cell; text that a spreadsheet would take for a formula gets an apostrophe.
-
-    Examples
-    --------
-    >>> _as_data("=1+1"), _as_data("log2"), _as_data(-0.5)
-    ("'=1+1", 'log2', -0.5)
-    """
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+            yield f"{part}.{name}", value
