@@ -62,6 +62,7 @@ def main() -> None:
     JITFunction.__getitem__ = compile_only
     torch.empty = torch.zeros  # what no kernel fills must be harmless
     from vitalrank.config import TrainConfig
+    from vitalrank.engines.base import VectorShape
     from vitalrank.engines.mf_gpu import GpuEngine
     from vitalrank.kernels.gpu import new_counter
     from vitalrank.kernels.gpu.training.dropout import drop
@@ -76,7 +77,7 @@ def main() -> None:
         except RuntimeError:
             assert name == "aobpr-exact"  # it looks at a rank that was not drawn
     log = vr.datasets.synthetic(users=12, items=15, interactions=60, seed=0)
-    GpuEngine(log, vr.VINS().bind(log), TrainConfig(batch=16), 64, True, "cpu").run_epoch(1, float, id)
+    GpuEngine(log, vr.VINS().bind(log), TrainConfig(batch=16), VectorShape(64, True), "cpu").run_epoch(1, float, id)
     drop(torch.ones(9), 0.5, new_counter(0, 0, torch.zeros(1, dtype=torch.int32)), 1)
     model = vr.MF(dim=5).fit(log, vr.Uniform(), epochs=1)
     csr = log.csr

@@ -10,6 +10,7 @@ import pytest
 import vitalrank as vr
 from vitalrank import losses
 from vitalrank.config import TrainConfig
+from vitalrank.engines.base import VectorShape
 from vitalrank.engines.mf_cpu import CpuEngine
 from vitalrank.errors import SettingError
 
@@ -57,14 +58,14 @@ def assert_step(engine):
 
 
 def test_the_cpu_steps_as_autograd():
-    assert_step(CpuEngine(LOG, step_aside, CONFIG, 5, False, normalize=True))
+    assert_step(CpuEngine(LOG, step_aside, CONFIG, VectorShape(5, False, normalize=True)))
 
 
 def test_the_gpu_steps_as_autograd():
     pytest.importorskip("triton", minversion="3.6")
     from vitalrank.engines.mf_gpu import GpuEngine
 
-    assert_step(GpuEngine(LOG, step_aside, CONFIG, 5, False, DEVICE, normalize=True))
+    assert_step(GpuEngine(LOG, step_aside, CONFIG, VectorShape(5, False, normalize=True), DEVICE))
 
 
 def test_torch_steps_as_autograd():

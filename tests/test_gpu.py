@@ -14,6 +14,7 @@ import pytest
 import vitalrank as vr
 from sampler_calls import GPU
 from vitalrank.config import TrainConfig
+from vitalrank.engines.base import VectorShape
 from vitalrank.engines.mf_cpu import CpuEngine
 from vitalrank.ranking.top_n import top_items
 from vitalrank.samplers.base import BoundSampler
@@ -68,8 +69,8 @@ def pairs():
 def test_an_epoch_moves_the_tables_as_on_the_cpu(log, name, rule, batch):
     config = TrainConfig(batch=batch, seed=3, **RULES[rule])
     samplers = bound_to(log, name), bound_to(log, name)
-    plain = CpuEngine(log, samplers[0], config, 5, True)
-    ours = GpuEngine(log, samplers[1], config, 5, True, GPU)
+    plain = CpuEngine(log, samplers[0], config, VectorShape(5, True))
+    ours = GpuEngine(log, samplers[1], config, VectorShape(5, True), GPU)
     totals, found = run(plain), run(ours)
     for part in ("values", "state"):
         for table, array in getattr(plain, part)().items():
@@ -93,7 +94,8 @@ def test_a_sampler_of_the_callers_own_is_called_as_on_the_cpu(log, violated):
         return vr.Draw(near, np.full((len(users), k), 0.5), rows, violated=None if violated is None else rows > 0)
 
     config = TrainConfig(batch=16, seed=3, negatives=2)
-    plain, ours = CpuEngine(log, step_aside, config, 4, True), GpuEngine(log, step_aside, config, 4, True, GPU)
+    plain = CpuEngine(log, step_aside, config, VectorShape(4, True))
+    ours = GpuEngine(log, step_aside, config, VectorShape(4, True), GPU)
     totals, found = run(plain), run(ours)
     for table, array in plain.values().items():
         np.testing.assert_allclose(ours.values()[table], array, rtol=1e-4, atol=1e-5, err_msg=table)
@@ -102,7 +104,7 @@ def test_a_sampler_of_the_callers_own_is_called_as_on_the_cpu(log, violated):
 
 def test_who_has_seen_everything_moves_nothing():
     full = vr.Interactions.from_arrays([0, 0, 1, 1], [0, 1, 0, 1])
-    engine = GpuEngine(full, vr.Uniform().bind(full), TrainConfig(batch=4), 4, False, GPU)
+    engine = GpuEngine(full, vr.Uniform().bind(full), TrainConfig(batch=4), VectorShape(4), GPU)
     before = engine.values()
     before = {name: table.copy() for name, table in before.items()}
     assert run(engine, 1).skipped == 4
@@ -112,7 +114,7 @@ def test_who_has_seen_everything_moves_nothing():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_one_number_that_is_none_is_noticed(log, value):
-    engine = GpuEngine(log, bound_to(log, "uni"), TrainConfig(), 4, False, GPU)
+    engine = GpuEngine(log, bound_to(log, "uni"), TrainConfig(), VectorShape(4), GPU)
     assert engine.is_finite()
     engine.items[3, 1] = value
     assert not engine.is_finite()
@@ -120,9 +122,9 @@ def test_one_number_that_is_none_is_noticed(log, value):
 
 def test_state_goes_out_and_comes_back(log):
     config = TrainConfig(batch=16, seed=3)
-    whole = GpuEngine(log, bound_to(log, "uni"), config, 4, False, GPU)
-    first = GpuEngine(log, bound_to(log, "uni"), config, 4, False, GPU)
-    second = GpuEngine(log, bound_to(log, "uni"), config, 4, False, GPU)
+    whole = GpuEngine(log, bound_to(log, "uni"), config, VectorShape(4), GPU)
+    first = GpuEngine(log, bound_to(log, "uni"), config, VectorShape(4), GPU)
+    second = GpuEngine(log, bound_to(log, "uni"), config, VectorShape(4), GPU)
     run(whole, 2)
     run(first, 1)
     second.load({k: v.copy() for k, v in first.values().items()}, {k: v.copy() for k, v in first.state().items()})

@@ -11,6 +11,7 @@ import pytest
 import vitalrank as vr
 from vitalrank import losses
 from vitalrank.config import TrainConfig
+from vitalrank.engines.base import VectorShape
 from vitalrank.engines.mf_cpu import CpuEngine
 from vitalrank.errors import SettingError
 
@@ -91,7 +92,7 @@ def assert_one_step(engine, case, mixed):
 @cases
 @mixes
 def test_the_cpu_steps_as_autograd(case, mixed):
-    assert_one_step(CpuEngine(LOG, sampler_of(mixed), config_of(case), 5, False), case, mixed)
+    assert_one_step(CpuEngine(LOG, sampler_of(mixed), config_of(case), VectorShape(5)), case, mixed)
 
 
 @cases
@@ -100,7 +101,7 @@ def test_the_gpu_steps_as_autograd(case, mixed):
     pytest.importorskip("triton", minversion="3.6")
     from vitalrank.engines.mf_gpu import GpuEngine
 
-    assert_one_step(GpuEngine(LOG, sampler_of(mixed), config_of(case), 5, False, DEVICE), case, mixed)
+    assert_one_step(GpuEngine(LOG, sampler_of(mixed), config_of(case), VectorShape(5), DEVICE), case, mixed)
 
 
 @cases

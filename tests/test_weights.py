@@ -268,14 +268,15 @@ def reference(users: Any, items: Any, loss: str, optimizer: str) -> tuple[Any, A
 
 
 def mf_engine(kind: str, config: vr.TrainConfig) -> Any:
+    from vitalrank.engines.base import VectorShape
     from vitalrank.engines.mf_cpu import CpuEngine
 
     if kind == "cpu":
-        return CpuEngine(small_log(), Fixed(), config, 3, False)
+        return CpuEngine(small_log(), Fixed(), config, VectorShape(3))
     pytest.importorskip("triton", minversion="3.6")
     from vitalrank.engines.mf_gpu import GpuEngine
 
-    return GpuEngine(small_log(), Fixed(), config, 3, False, GPU)
+    return GpuEngine(small_log(), Fixed(), config, VectorShape(3), GPU)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adagrad", "sgd"])

@@ -64,6 +64,27 @@ class Table(NamedTuple):
     first: int = 0
 
 
+class VectorShape(NamedTuple):
+    """What the vectors of a model are.
+
+    Attributes
+    ----------
+    dim, bias
+        Columns of a vector; whether one more holds the item's bias, with the constant 1 on the user's side.
+    normalize
+        Whether vectors have length 1: a step follows the gradient of the cosine, then restores the length.
+    """
+
+    dim: int
+    bias: bool = False
+    normalize: bool = False
+
+    @property
+    def width(self) -> int:
+        """Columns of a table."""
+        return self.dim + self.bias
+
+
 class Engine(ABC):
     """Trains a model's values by the positives of an epoch; the trainer knows no more about the model.
 

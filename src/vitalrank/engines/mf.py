@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vitalrank._util.memory import large_zeros, untouched_zeros
 from vitalrank.config import TrainConfig
-from vitalrank.engines.base import Engine, HostEngine
+from vitalrank.engines.base import Engine, HostEngine, VectorShape
 from vitalrank.engines.correcting import check_loss, positive_weight, score_scale
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.training.initial import fill_normal
@@ -28,35 +28,17 @@ DEVIATION = 0.01  # of initial values
 
 
 class MFEngine(Engine):
-    """Trains user and item vectors with a bound sampler.
+    """Trains user and item vectors of a shape with a bound sampler, on a log and by the settings of a training."""
 
-    Parameters
-    ----------
-    train, sampler, config
-        The log, the sampler bound to it, the settings.
-    dim, bias
-        Columns of a vector; whether one more holds the item's bias, with the constant 1 on the user's side.
-    normalize
-        Whether vectors have length 1: a step follows the gradient of the cosine, then restores the length.
-    """
-
-    def __init__(
-        self,
-        train: Interactions,
-        sampler: CallableSampler,
-        config: TrainConfig,
-        dim: int,
-        bias: bool,
-        normalize: bool = False,
-    ) -> None:
+    def __init__(self, train: Interactions, sampler: CallableSampler, config: TrainConfig, shape: VectorShape) -> None:
         self.step = 0
         self._train = train
         self._sampler = as_bound(sampler, train, config.seed)
         self._config = config
         self._loss = find_loss(config.loss)
         check_loss(config, self._sampler)
-        self._normalize = normalize
-        self._step_config = step_config_of(config, self._sampler, bias, normalize)
+        self._normalize = shape.normalize
+        self._step_config = step_config_of(config, self._sampler, shape)
         self._batch = min(config.batch_of(len(train)), len(train))
 
     @property
@@ -91,9 +73,8 @@ class MFEngine(Engine):
                 to_unit_length(table)
 
     def _restore(self, tables: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        check_shapes(arrays, tables)
         for name, table in tables.items():
-            if arrays[name].shape != table.shape:  # else a single row would be broadcast over all
-                raise ValueError(f"{name} is {tuple(arrays[name].shape)}, not {tuple(table.shape)}")
             self._assign(table, arrays[name])
 
     def _config_for(self, k: int) -> StepConfig:
@@ -134,48 +115,42 @@ class HostMFEngine(MFEngine, HostEngine):
         into[...] = array
 
 
-def step_config_of(
-    config: TrainConfig, sampler: BoundSampler | SamplerAdapter, bias: bool, normalize: bool = False
-) -> StepConfig:
+def check_shapes(arrays: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+    """Refuse arrays of other shapes than the tables they are for: a single row would be broadcast over all."""
+    for name, table in tables.items():
+        if arrays[name].shape != table.shape:
+            raise ValueError(f"{name} is {tuple(arrays[name].shape)}, not {tuple(table.shape)}")
+
+
+def step_config_of(config: TrainConfig, sampler: BoundSampler | SamplerAdapter, shape: VectorShape) -> StepConfig:
     """What a training step is compiled for: loss, optimizer, regularization, and whether weights carry a gradient."""
     optimizer = OPTIMIZERS[config.optimizer]
     loss = find_loss(config.loss)
     kind = STEP_CONFIGS.get(loss.code, StepConfig)
     return kind(
-        loss.code, float(config.margin), sampler.differentiable_weights, optimizer, int(bias), float(config.reg),
-        scale=score_scale(config), normalize=normalize,
+        loss.code, float(config.margin), sampler.differentiable_weights, optimizer, int(shape.bias),
+        float(config.reg), scale=score_scale(config), normalize=shape.normalize,
         power=1.0 / config.temperature if loss.has_temperature else config.bilateral,
     )  # fmt: skip
 
 
-def new_tables(train: Interactions, dim: int, bias: bool, slots: int, seed: int, normalize: bool = False) -> Tables:
-    """Tables at their initial values, with ``slots`` optimizer values per weight."""
-    users = large_zeros((train.n_users, 1 + slots, dim + bias), np.float32)
-    items = large_zeros((train.n_items, dim + bias), np.float32)
-    fill_normal(users, dim, seed, 0, DEVIATION)
-    fill_normal(items[:, None], dim, seed, 1, DEVIATION)  # (I, 1, d), as the kernel is compiled for the users
-    if bias:
-        users[:, 0, dim] = 1.0
-    if normalize:
-        to_unit_length(users[:, 0])
-        to_unit_length(items)
-    return Tables(users, items, large_zeros((train.n_items, slots, dim + bias), np.float32))
+def new_tables(train: Interactions, shape: VectorShape, slots: int, seed: int, own: slice | None = None) -> Tables:
+    """Tables at their initial values, with ``slots`` optimizer values per weight.
 
-
-def new_shard(
-    train: Interactions, dim: int, bias: bool, slots: int, seed: int, own: slice, normalize: bool = False
-) -> Tables:
-    """The same, with values and memory for a range of the users alone."""
-    users = untouched_zeros((train.n_users, 1 + slots, dim + bias), np.float32)
-    items = large_zeros((train.n_items, dim + bias), np.float32)
-    fill_normal(users[own], dim, seed, 0, DEVIATION, first=own.start)
-    fill_normal(items[:, None], dim, seed, 1, DEVIATION)
-    if bias:
-        users[own, 0, dim] = 1.0
-    if normalize:
+    With a range of the users, ``own``, others have neither values nor memory.
+    """
+    size = (train.n_users, 1 + slots, shape.width)
+    users = large_zeros(size, np.float32) if own is None else untouched_zeros(size, np.float32)
+    items = large_zeros((train.n_items, shape.width), np.float32)
+    own = own or slice(0, train.n_users)
+    fill_normal(users[own], shape.dim, seed, 0, DEVIATION, first=own.start)
+    fill_normal(items[:, None], shape.dim, seed, 1, DEVIATION)  # (I, 1, d), as the kernel is compiled for the users
+    if shape.bias:
+        users[own, 0, shape.dim] = 1.0
+    if shape.normalize:
         to_unit_length(users[own, 0])
         to_unit_length(items)
-    return Tables(users, items, large_zeros((train.n_items, slots, dim + bias), np.float32))
+    return Tables(users, items, large_zeros((train.n_items, slots, shape.width), np.float32))
 
 
 def to_unit_length(table: Array) -> None:

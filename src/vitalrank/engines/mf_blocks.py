@@ -21,8 +21,8 @@ from vitalrank._util.devices import enough_memory
 from vitalrank._util.memory import absent, large_zeros
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.process_group import ProcessGroup
-from vitalrank.engines.base import Totals
-from vitalrank.engines.mf import DEVIATION, MFEngine, to_unit_length
+from vitalrank.engines.base import Totals, VectorShape
+from vitalrank.engines.mf import DEVIATION, MFEngine, check_shapes, to_unit_length
 from vitalrank.engines.mf_blocks_items import STATE, VECTORS, ItemBlocks, whole_table
 from vitalrank.engines.mf_blocks_layout import BlockLayout, block_logs, bucket_of, bucket_sizes, check_blocks
 from vitalrank.engines.mf_blocks_samplers import BlockSamplers
@@ -52,10 +52,8 @@ class BlockEngine(CpuEngine):
         train: Interactions,
         sampler: BindableSampler,
         config: TrainConfig,
-        dim: int,
-        bias: bool,
+        shape: VectorShape,
         group: ProcessGroup,
-        normalize: bool = False,
     ) -> None:
         self._group = group
         self._samplers = BlockSamplers(sampler, config.blocks or 1, config.seed)
@@ -65,16 +63,16 @@ class BlockEngine(CpuEngine):
         self._shards = layout.shards_of(group.rank)
         first = self._shards[0]
         bound = self._samplers.bound_to(first, self._logs[first])
-        MFEngine.__init__(self, train, bound, config, dim, bias, normalize)
+        MFEngine.__init__(self, train, bound, config, shape)
         self._backend = ArrayBackend()
         bounds = [layout.users[shard] for shard in layout.shards]
         self._own = slice(bounds[group.rank], bounds[group.rank + 1])
         self._user_rows = RowShards(group, bounds)
         with enough_memory("cpu", 0, ADVICE):
-            self._make_tables(dim, dim + bias)
+            self._make_tables(shape.dim, shape.width)
             sizes = len(self._user_table), max(map(len, layout.items)), len(train)
             self._buffers = StepMemory(
-                sizes, self._batch, dim + bias, self._sampler.needs_scores, train.weights is not None
+                sizes, self._batch, shape.width, self._sampler.needs_scores, train.weights is not None
             )
 
     def _take_layout(self, train: Interactions, config: TrainConfig, epoch: int) -> None:
@@ -167,9 +165,7 @@ class BlockEngine(CpuEngine):
 
     def _scatter(self, field: int, arrays: Mapping[str, Array], like: Mapping[str, Array]) -> None:
         """Whole tables of rank 0 to the ranks that have their rows."""
-        for name, wanted in like.items():
-            if arrays[name].shape != wanted.shape:  # else a single row would be broadcast over all
-                raise ValueError(f"{name} is {tuple(arrays[name].shape)}, not {tuple(wanted.shape)}")
+        check_shapes(arrays, like)
         own = self._user_table[:, 0] if field == VECTORS else self._user_table[:, 1:]
         self._user_rows.scatter(arrays["users"], own)
         self._blocks.scatter(field, arrays["items"])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vitalrank._util.devices import enough_memory
 from vitalrank._util.memory import large_zeros
 from vitalrank.config import TrainConfig
-from vitalrank.engines.base import Totals
+from vitalrank.engines.base import Totals, VectorShape
 from vitalrank.engines.correcting import corrected
 from vitalrank.engines.mf import HostMFEngine, new_tables
 from vitalrank.engines.shared_negatives import SharedNegatives
@@ -52,22 +52,14 @@ class CpuEngine(HostMFEngine):
 
     _shared: SharedNegatives | None = None  # an engine of blocks has another sampler for each
 
-    def __init__(
-        self,
-        train: Interactions,
-        sampler: CallableSampler,
-        config: TrainConfig,
-        dim: int,
-        bias: bool,
-        normalize: bool = False,
-    ) -> None:
-        super().__init__(train, sampler, config, dim, bias, normalize)
+    def __init__(self, train: Interactions, sampler: CallableSampler, config: TrainConfig, shape: VectorShape) -> None:
+        super().__init__(train, sampler, config, shape)
         self._backend = ArrayBackend()
         with enough_memory("cpu", 0, ADVICE):
-            self._tables = new_tables(train, dim, bias, self._step_config.optimizer.slots, config.seed, normalize)
+            self._tables = new_tables(train, shape, self._step_config.optimizer.slots, config.seed)
             sizes = train.n_users, train.n_items, len(train)
             self._buffers = StepMemory(
-                sizes, self._batch, dim + bias, self._sampler.needs_scores, train.weights is not None
+                sizes, self._batch, shape.width, self._sampler.needs_scores, train.weights is not None
             )
         self._shared = SharedNegatives.of(self._sampler, config, self._batch)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vitalrank._util.devices import enough_memory
 from vitalrank.config import TrainConfig
-from vitalrank.engines.base import Totals
+from vitalrank.engines.base import Totals, VectorShape
 from vitalrank.engines.correcting import corrected
 from vitalrank.engines.cuda_graphs import capture, new_stream
 from vitalrank.engines.mf import MFEngine
@@ -37,25 +37,19 @@ class GpuEngine(MFEngine):
 
     The cursor, the epoch's permutation and the learning rates lie on the device and are rewritten each epoch.
 
-    Parameters
-    ----------
-    train, sampler, config, dim, bias, normalize
-        See :class:`vitalrank.engines.mf.MFEngine`.
-    device
-        A GPU; or the CPU, where Triton interprets the kernels.
+    ``device`` is a GPU; or the CPU, where Triton interprets the kernels.
     """
 
     def __init__(
-        self, train: Interactions, sampler: CallableSampler, config: TrainConfig, dim: int, bias: bool, device: str,
-        normalize: bool = False,
-    ) -> None:  # fmt: skip
-        super().__init__(train, sampler, config, dim, bias, normalize)
+        self, train: Interactions, sampler: CallableSampler, config: TrainConfig, shape: VectorShape, device: str
+    ) -> None:
+        super().__init__(train, sampler, config, shape)
         self._device = device
         self._graph: torch.cuda.CUDAGraph | None = None
         self._positive_weight = 1.0  # in the loss, by the number of negatives
         self._item_acc: Accumulators | None = None
-        with enough_memory(device, bytes_needed(train, dim + bias, config), _ADVICE):
-            self._arrays = new_device_arrays(train, config, dim, bias, int(self._sampler.seed), device, normalize)
+        with enough_memory(device, bytes_needed(train, shape.width, config), _ADVICE):
+            self._arrays = new_device_arrays(train, config, shape, int(self._sampler.seed), device)
 
     @property
     def users(self) -> Tensor:

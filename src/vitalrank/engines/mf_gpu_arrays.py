@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vitalrank.config import TrainConfig
+from vitalrank.engines.base import VectorShape
 from vitalrank.engines.mf import new_tables
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.gpu import Counter, new_counter
@@ -38,13 +39,13 @@ class DeviceArrays:
 
 
 def new_device_arrays(
-    train: Interactions, config: TrainConfig, dim: int, bias: bool, sampler_seed: int, device: str, normalize: bool
+    train: Interactions, config: TrainConfig, shape: VectorShape, sampler_seed: int, device: str
 ) -> DeviceArrays:
     """Tables at their initial values, and every other array whose size does not depend on the number of negatives."""
-    size, width = len(train), dim + bias
+    size, width = len(train), shape.width
     batch = min(config.batch_of(size), size)
     slots = OPTIMIZERS[config.optimizer].slots
-    host = new_tables(train, dim, bias, 0, config.seed, normalize)
+    host = new_tables(train, shape, 0, config.seed)
     rows = torch.arange(batch, dtype=torch.int32, device=device)
     weights = None if train.weights is None else torch.tensor(train.weights, device=device)
     return DeviceArrays(

@@ -18,9 +18,9 @@ from vitalrank._util.devices import enough_memory
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.group import Group
 from vitalrank.distributed.ranges import rank_bounds
-from vitalrank.engines.base import Totals
+from vitalrank.engines.base import Totals, VectorShape
 from vitalrank.engines.correcting import corrected
-from vitalrank.engines.mf import HostMFEngine, new_shard
+from vitalrank.engines.mf import HostMFEngine, check_shapes, new_tables
 from vitalrank.engines.mf_cpu import ADVICE, UNMIXED
 from vitalrank.engines.rank_buffers import Contribution, RankBuffers
 from vitalrank.engines.row_shards import RowShards, add_counts, check_rows_known, check_same
@@ -50,12 +50,10 @@ class RankedEngine(HostMFEngine):
         train: Interactions,
         sampler: CallableSampler,
         config: TrainConfig,
-        dim: int,
-        bias: bool,
+        shape: VectorShape,
         group: Group,
-        normalize: bool = False,
     ) -> None:
-        super().__init__(train, sampler, config, dim, bias, normalize)
+        super().__init__(train, sampler, config, shape)
         self._group = group
         self._backend = ArrayBackend()
         self._rows_of_log, users = rank_bounds(train.indptr, group.size)
@@ -64,8 +62,8 @@ class RankedEngine(HostMFEngine):
         self._users = RowShards(group, users)
         with enough_memory("cpu", 0, ADVICE):
             slots = self._step_config.optimizer.slots
-            self._tables = new_shard(train, dim, bias, slots, config.seed, self._own, normalize)
-            self._buffers = RankBuffers(train, self._batch, dim + bias, self._sampler.needs_scores, group)
+            self._tables = new_tables(train, shape, slots, config.seed, self._own)
+            self._buffers = RankBuffers(train, self._batch, shape.width, self._sampler.needs_scores, group)
         check_rows_known(self._sampler)
         self._compiled = 0  # steps that may still have to compile something
 
@@ -106,9 +104,7 @@ class RankedEngine(HostMFEngine):
         if isinstance(arrays, OwnValues):
             tables["users"][self._own], tables["items"][...] = arrays["users"], arrays["items"]
             return
-        for name, table in tables.items():
-            if arrays[name].shape != table.shape:  # else a single row would be broadcast over all
-                raise ValueError(f"{name} is {tuple(arrays[name].shape)}, not {tuple(table.shape)}")
+        check_shapes(arrays, tables)
         self._group.barrier()  # rank 0 may have read them from a slow disk
         self._users.scatter(arrays["users"], tables["users"][self._own])
         if self._group.is_rank_zero:

@@ -12,7 +12,7 @@ from vitalrank._util.checks import check_bool, to_int
 from vitalrank._util.devices import resolve
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.joining import current_group
-from vitalrank.engines.base import Engine, Table
+from vitalrank.engines.base import Engine, Table, VectorShape
 from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
@@ -74,6 +74,7 @@ class MF(TrainableModel, DotRecommender):
     def build(self, train: Interactions, sampler: CallableSampler, config: TrainConfig) -> Engine:
         """The engine that trains this model; the model serves its vectors from now on."""
         device = self._checked_device(config)
+        shape = VectorShape(self.dim, self.bias, self.normalize)
         group: Any = current_group()
         engine: MFEngine
         if group.size > 1:
@@ -81,15 +82,15 @@ class MF(TrainableModel, DotRecommender):
                 raise SettingError(f"device is {device!r}; several ranks train matrix factorization on CPUs.")
             from vitalrank.engines.mf_ranks import RankedEngine
 
-            engine = RankedEngine(train, sampler, config, self.dim, self.bias, group, self.normalize)
+            engine = RankedEngine(train, sampler, config, shape, group)
         elif device == "cpu":
             from vitalrank.engines.mf_cpu import CpuEngine
 
-            engine = CpuEngine(train, sampler, config, self.dim, self.bias, self.normalize)
+            engine = CpuEngine(train, sampler, config, shape)
         else:
             from vitalrank.engines.mf_gpu import GpuEngine
 
-            engine = GpuEngine(train, sampler, config, self.dim, self.bias, device, self.normalize)
+            engine = GpuEngine(train, sampler, config, shape, device)
         return self._served(engine, train, device)
 
     def build_in_blocks(self, train: Interactions, sampler: BindableSampler, config: TrainConfig) -> Engine:
@@ -99,7 +100,8 @@ class MF(TrainableModel, DotRecommender):
         device = self._checked_device(config)
         if device != "cpu":
             raise SettingError(f"device is {device!r}; blocks are trained on CPUs: leave device out.")
-        engine = BlockEngine(train, sampler, config, self.dim, self.bias, current_group(), self.normalize)
+        shape = VectorShape(self.dim, self.bias, self.normalize)
+        engine = BlockEngine(train, sampler, config, shape, current_group())
         return self._served(engine, train, device)
 
     def _checked_device(self, config: TrainConfig) -> str:
