@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     import torch
+
+Array = NDArray[Any]
+Floats = NDArray[np.float32]
+Values = NDArray[np.float64]
 
 
 class DeviceArray(Protocol):

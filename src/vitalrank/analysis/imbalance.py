@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_beta
+from vitalrank._util.typing import Values
 from vitalrank.history import Record
 from vitalrank.interactions import Interactions
 from vitalrank.samplers import BoundSampler, Counts, Sampler
 from vitalrank.samplers.proposals import degree_weights
 
-Values = NDArray[np.float64]
 QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from vitalrank._util.typing import Values
 from vitalrank.errors import SettingError
-
-Values = NDArray[np.float64]
 
 
 def rank_bias(rank: ArrayLike, Z: float) -> Values:

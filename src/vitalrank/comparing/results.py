@@ -8,14 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vitalrank._util.typing import Values
 from vitalrank.comparing.outcomes import Outcome
 from vitalrank.comparing.tables import to_markdown
 from vitalrank.errors import SettingError
 from vitalrank.evaluation.significance import TESTS
-
-Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,13 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 
 from vitalrank._util.display import first_line
+from vitalrank._util.typing import Array
 from vitalrank.distributed.monitor import Monitor, StoreGoneError
 from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.errors import GroupError, VitalrankError
 
-Array = NDArray[Any]
 Value = TypeVar("Value")
 _CHUNK = 1 << 26  # bytes of one message about many rows, so that each is soon through
 

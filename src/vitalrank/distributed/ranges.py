@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.distributed.process_group import ProcessGroup
-
-Array = NDArray[Any]
 
 
 def rank_bounds(indptr: Array, size: int) -> tuple[NDArray[np.int64], list[int]]:

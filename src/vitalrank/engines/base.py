@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.history import Record
-
-Array = NDArray[Any]
 
 
 @dataclass

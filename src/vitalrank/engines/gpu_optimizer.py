@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from vitalrank._util.typing import Array
 from vitalrank.kernels.optimizers import ADAGRAD_EPS, ADAM_EPS, ONE_MINUS_BETA_1, ONE_MINUS_BETA_2, OPTIMIZERS
 
-Array = NDArray[Any]
 Tensors = list[Tensor]
 
 

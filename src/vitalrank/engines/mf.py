@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitalrank._util.memory import large_zeros, untouched_zeros
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Engine, HostEngine, VectorShape
 from vitalrank.engines.correcting import check_loss, positive_weight, score_scale
@@ -23,7 +23,6 @@ from vitalrank.samplers.adapter import SamplerAdapter, as_bound
 from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.settings import CallableSampler
 
-Array = NDArray[Any]
 DEVIATION = 0.01  # of initial values
 
 

@@ -15,10 +15,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitalrank._util.devices import enough_memory
 from vitalrank._util.memory import absent, large_zeros
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.engines.base import Totals, VectorShape
@@ -35,8 +35,6 @@ from vitalrank.kernels.cpu.training.permutation import epoch_permutation
 from vitalrank.kernels.cpu.training.step import Tables
 from vitalrank.samplers.backends import ArrayBackend
 from vitalrank.samplers.settings import BindableSampler
-
-Array = NDArray[Any]
 
 
 class BlockEngine(CpuEngine):

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.memory import absent, in_temporary_file, large_zeros
+from vitalrank._util.typing import Array
 from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.engines.mf_blocks_layout import BlockLayout
 from vitalrank.engines.row_shards import Allocate, RowShards
 from vitalrank.kernels.cpu.training.initial import fill_normal
 
-Array = NDArray[Any]
 _ROWS = 1 << 15  # made or passed on at once
 VECTORS, STATE = 0, 1  # the tables of a block
 

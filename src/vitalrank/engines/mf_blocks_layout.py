@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,6 @@ from vitalrank.interactions import Interactions
 from vitalrank.interactions.ordering import starts
 from vitalrank.kernels.cpu.training.permutation import epoch_permutation, fill_rows
 from vitalrank.kernels.rng import BLOCKS
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

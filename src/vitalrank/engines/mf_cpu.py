@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitalrank._util.devices import enough_memory
 from vitalrank._util.memory import large_zeros
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Totals, VectorShape
 from vitalrank.engines.correcting import corrected
@@ -25,7 +25,6 @@ from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.settings import CallableSampler
 
-Array = NDArray[Any]
 ADVICE = "use a smaller dim, batch or number of negatives"
 UNMIXED = np.zeros((0, 0), np.float32)
 _PRELOADED = 8  # batches loaded by one parallel call: starting the threads takes a quarter of the time of loading one

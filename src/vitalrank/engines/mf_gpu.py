@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from vitalrank._util.devices import enough_memory
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Totals, VectorShape
 from vitalrank.engines.correcting import corrected
@@ -27,7 +27,6 @@ from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest
 from vitalrank.samplers.settings import CallableSampler
 
-Array = NDArray[Any]
 _PREFETCH = 8  # most negatives per positive drawn ahead: more of them take much memory, and drawing ahead saves little
 _ADVICE = "use a smaller dim, a smaller log, or device='cpu'"
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitalrank._util.devices import enough_memory
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.group import Group
 from vitalrank.distributed.ranges import rank_bounds
@@ -33,8 +33,6 @@ from vitalrank.samplers.backends import ArrayBackend
 from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest, WholeBatch
 from vitalrank.samplers.settings import CallableSampler
-
-Array = NDArray[Any]
 
 
 class RankedEngine(HostMFEngine):

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-Array = NDArray[Any]
+from vitalrank._util.typing import Array
+
 Module = TypeVar("Module", bound=nn.Module)
 _PREFIX = "network."
 

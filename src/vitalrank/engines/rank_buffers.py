@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.memory import large_zeros
+from vitalrank._util.typing import Array
 from vitalrank.distributed.group import Group
 from vitalrank.distributed.shared_memory import shared_zeros
 from vitalrank.errors import SettingError
@@ -17,8 +18,6 @@ from vitalrank.kernels.cpu.training.coalescing import Coalesced, new_coalesced
 from vitalrank.kernels.cpu.training.sharded import HEADER, Owners, words_of
 from vitalrank.kernels.cpu.training.step import StepBuffers
 from vitalrank.samplers.draws import Draw
-
-Array = NDArray[Any]
 
 
 class Contribution(NamedTuple):

@@ -8,9 +8,9 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitalrank._util.memory import absent
+from vitalrank._util.typing import Array
 from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.errors import SettingError, TrainingError
 from vitalrank.samplers.base import BoundSampler
@@ -19,7 +19,6 @@ from vitalrank.samplers.counting import Counts
 if TYPE_CHECKING:
     from vitalrank.distributed.group import Group
 
-Array = NDArray[Any]
 Allocate = Callable[[tuple[int, ...], Any], Array]
 
 

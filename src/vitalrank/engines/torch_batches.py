@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from vitalrank._util.typing import Array
 from vitalrank.kernels.cpu.training.permutation import epoch_permutation, fill_rows
-
-Array = NDArray[Any]
 
 
 class EpochBatches:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from vitalrank._util.devices import enough_memory
 from vitalrank._util.threads import check_not_forked
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Engine, Totals
 from vitalrank.engines.correcting import corrected
@@ -33,7 +33,6 @@ from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest, WholeBatch
 from vitalrank.samplers.settings import CallableSampler
 
-Array = NDArray[Any]
 _READ_EVERY = {"cpu": 1, "cuda": 50}  # steps between two reads of the totals, for each of which the host waits
 _WARM_UP_STEPS = 3
 

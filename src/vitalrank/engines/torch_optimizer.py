@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from vitalrank._util.typing import Array
 from vitalrank.engines.gpu_optimizer import GpuOptimizer
 from vitalrank.engines.network import device_of
 from vitalrank.errors import SettingError
 from vitalrank.kernels.cpu.training.coalescing import Coalesced, new_coalesced
 from vitalrank.kernels.cpu.training.rows import update_dense, update_sparse
 from vitalrank.kernels.optimizers import OPTIMIZERS
-
-Array = NDArray[Any]
 
 
 class TableOptimizer:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.group import Group
 from vitalrank.distributed.joining import local_threads
@@ -29,7 +29,6 @@ from vitalrank.interactions import Interactions
 from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import WholeBatch
 
-Array = NDArray[Any]
 _READ_EVERY = 50  # steps between two sums of the totals over the ranks
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from vitalrank._util.typing import Array
 from vitalrank.engines.network import Network
 from vitalrank.engines.torch_totals import TorchTotals
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import Histories
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.errors import SettingError
 from vitalrank.evaluation.grouping import popularity_band
@@ -18,7 +19,6 @@ from vitalrank.metrics.beyond import pair_distances, unit_rows
 from vitalrank.ranking.scorers import Scorer
 from vitalrank.ranking.top_n import top_items
 
-Array = NDArray[Any]
 NO_LISTS = np.empty((0, 0), np.int32)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import parse_metric
+from vitalrank._util.typing import Values
 from vitalrank.metrics import BY_LENGTH, METRICS, TOGETHER, harmonic_mean
 
-Values = NDArray[np.float64]
 Groups = dict[str, dict[str, float]]
 
 COVERAGE = "coverage"  # of the lists together, so not among the per-user METRICS

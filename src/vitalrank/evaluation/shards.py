@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitalrank._util.checks import parse_shard
 from vitalrank._util.display import first_line, listed, printable
 from vitalrank._util.files import atomic_write, check_output
+from vitalrank._util.typing import Array
 from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.errors import DataError
 
-Array = NDArray[Any]
 _ABOUT = "about"  # the name of what a file says of itself
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Values
 from vitalrank.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from vitalrank.evaluation.results import Evaluation
 
-Values = NDArray[np.float64]
 _CELLS = 8_000_000  # random numbers held at a time
 
 

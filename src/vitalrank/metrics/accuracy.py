@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Values = NDArray[np.float64]
+from vitalrank._util.typing import Values
 
 
 def precision(hits: ArrayLike, relevant: ArrayLike, length: int | None = None) -> Values:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vitalrank._util.typing import Values
 from vitalrank.interactions.stats import gini
 
-Values = NDArray[np.float64]
 ALPHA = 0.01  # share of the target in the distribution of a list, which keeps its logarithm finite
 _CELLS = 1 << 22  # of a block of lists against all users
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.errors import DataError
 from vitalrank.kernels.cpu.ranking.top_n import top_of_tile
 
-Array = NDArray[Any]
 QUERIES = 512  # of a block
 ITEMS = 1 << 14  # of a block
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,6 @@ from vitalrank.samplers.backends import check_fits
 from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.settings import Sampler
 
-Array = NDArray[Any]
 _CANDIDATE_BYTES = 48  # an id, a score and what sorts them
 
 

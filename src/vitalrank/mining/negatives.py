@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.interactions import Interactions
 from vitalrank.mining.candidates import Vectors, best_items, pair_scores
 from vitalrank.mining.rules import MiningRule
 from vitalrank.samplers.base import BoundSampler
 
-Array = NDArray[Any]
 _ROUNDS = 8  # draws of a sampler for pairs whose negatives are not complete
 
 

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from vitalrank._util.checks import is_count
 from vitalrank._util.display import first_line, printable
+from vitalrank._util.typing import Array
 from vitalrank.errors import DataError
 from vitalrank.interactions import Interactions
 from vitalrank.mining.vectors import DAMAGED
-
-Array = NDArray[Any]
 
 
 def read_pairs(positives: ArrayLike | str | os.PathLike[str], n_queries: int, n_items: int) -> Interactions:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_choice, check_count, check_number
+from vitalrank._util.typing import Array
 from vitalrank.errors import SettingError
 
-Array = NDArray[Any]
 SIMILARITIES = ("cosine", "dot")
 _SPARE = 10  # candidates for each negative, where limits or margins may remove some
 

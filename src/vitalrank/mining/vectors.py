@@ -10,19 +10,18 @@ import tokenize
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from vitalrank._util.checks import is_count
 from vitalrank._util.display import first_line, listed, printable
+from vitalrank._util.typing import Array
 from vitalrank.errors import DataError
 
 VectorSource = ArrayLike | str | os.PathLike[str]  # an array, or a file of one
 
-Array = NDArray[Any]
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}  # of safetensors
 _MOST_HEADER = 100_000_000  # bytes, as the format says
 # What NumPy, zipfile and Arrow let through for a file that is not what its name says.

@@ -7,21 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_matrix
 
 from vitalrank._util.checks import MOST_SEED, to_float, to_int
 from vitalrank._util.threads import limited
+from vitalrank._util.typing import Array, Floats
 from vitalrank.errors import SettingError, TrainingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.kernels.cpu.training import als as kernels
 from vitalrank.kernels.cpu.training.initial import fill_normal
-from vitalrank.models.base import Array
 from vitalrank.models.dot import DotRecommender
 from vitalrank.models.saved import check_finite_table
 
-Floats = NDArray[np.float32]
 _STEPS = 3  # of the conjugate gradient, from the last epoch's vectors
 _DEVIATION = 0.1  # of the initial vectors, divided by sqrt(dim)
 

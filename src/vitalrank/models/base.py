@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vitalrank import serving
+from vitalrank._util.typing import Array
 from vitalrank.checkpoint import Saved, write_folder
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.history import History
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from vitalrank.config import TrainConfig
     from vitalrank.samplers.settings import Sampler
 
-Array = NDArray[Any]
 _NOT_WHOLE = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 
 

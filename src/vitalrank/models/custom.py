@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from vitalrank._util.checks import check_bool, to_int
+from vitalrank._util.typing import Array
 from vitalrank.engines.network import Network, eval_mode
 from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Array
 from vitalrank.models.custom_modules import CustomModel, check_kind, checked_clip, first_and_last
 from vitalrank.models.custom_networks import CustomNetwork, CustomSequenceNetwork, ItemModule
 from vitalrank.models.custom_scorer import ScoreNetwork, similar_histories

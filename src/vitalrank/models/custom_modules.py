@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from vitalrank._util.checks import check_positive, to_builtin_scalar
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.engines.network import Network, device_of, modes_of, set_modes
 from vitalrank.engines.network_state import live_modules, load_network, network_arrays
 from vitalrank.engines.torch_engine import TorchEngine
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Array
 from vitalrank.models.torch_model import TorchModelBase
 from vitalrank.samplers.settings import CallableSampler
 

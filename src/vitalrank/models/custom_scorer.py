@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from vitalrank._util.typing import Array
 from vitalrank.engines.network import Network, device_of, eval_mode
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Array
 from vitalrank.models.custom_modules import explain_failure, first_and_last
 
 _CELLS = 1 << 20  # scores computed at once

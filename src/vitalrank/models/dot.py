@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank import serving
-from vitalrank.models.base import Array, Recommender
+from vitalrank._util.typing import Array
+from vitalrank.models.base import Recommender
 from vitalrank.ranking.scorers import DotScorer
 
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_positive, to_float, to_int
 from vitalrank._util.memory import available_memory
+from vitalrank._util.typing import Array
 from vitalrank.errors import SettingError, TrainingError
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.kernels.cpu.ranking.neighbours import nearest_neighbours
 from vitalrank.kernels.cpu.training.local_ridge import regress_items
-from vitalrank.models.base import Array
 from vitalrank.models.item_weights import ItemWeightModel, sparse_columns, to_decay
 
 logger = logging.getLogger(__name__)

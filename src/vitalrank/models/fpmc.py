@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from vitalrank._util.checks import to_int
+from vitalrank._util.typing import Array
 from vitalrank.engines.base import Table
 from vitalrank.engines.network import device_of
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Array
 from vitalrank.models.networks import DotNetwork, embedding, embedding_with_none, mean_rows
 from vitalrank.models.torch_model import TorchModel, solve_first_half
 

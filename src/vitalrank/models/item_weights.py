@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_matrix, csr_matrix
 
 from vitalrank._util.checks import to_float
+from vitalrank._util.typing import Array
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, check_rows
-from vitalrank.models.base import Array, Recommender
+from vitalrank.models.base import Recommender
 from vitalrank.models.saved import check_finite_table
 
 

@@ -7,18 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from vitalrank._util.checks import check_choice, to_float, to_int
+from vitalrank._util.typing import Array, Values
 from vitalrank.checkpoint import Saved
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, check_log
 from vitalrank.kernels.cpu.ranking.neighbours import nearest_neighbours
-from vitalrank.models.base import Array
 from vitalrank.models.item_weights import ItemWeightModel, sparse_columns, to_decay
-
-Values = NDArray[np.float64]
 
 
 class ItemKNN(ItemWeightModel):

@@ -15,10 +15,10 @@ from torch.nn import functional
 
 from vitalrank import serving
 from vitalrank._util.checks import check_bool, to_int
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.engines.network import device_of
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Array
 from vitalrank.models.networks import DotNetwork, embedding
 from vitalrank.models.torch_model import TorchModel
 

@@ -13,12 +13,12 @@ from torch.nn import functional
 
 from vitalrank import serving
 from vitalrank._util.checks import to_float, to_int
+from vitalrank._util.typing import Array
 from vitalrank.engines.base import Table
 from vitalrank.engines.network import device_of
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import repeat_last
-from vitalrank.models.base import Array
 from vitalrank.models.networks import DEVIATION, DotNetwork, Dropout, embedding
 from vitalrank.models.torch_model import TorchModel
 

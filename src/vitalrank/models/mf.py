@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_bool, to_int
 from vitalrank._util.devices import resolve
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.joining import current_group
 from vitalrank.engines.base import Engine, Table, VectorShape
 from vitalrank.errors import SettingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Array
 from vitalrank.models.dot import DotRecommender
 from vitalrank.models.saved import check_finite_table
 from vitalrank.models.trainable import TrainableModel

@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.interactions import Interactions, check_log
-from vitalrank.models.base import Array, Recommender
+from vitalrank.models.base import Recommender
 
 
 class MostPopular(Recommender):

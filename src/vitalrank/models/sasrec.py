@@ -14,11 +14,11 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vitalrank._util.checks import check_bool, to_float, to_int
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.engines.network import device_of
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-from vitalrank.models.base import Array
 from vitalrank.models.lookup_scores import PRODUCT_ROWS, lookup_scores
 from vitalrank.models.networks import Dropout, SequenceNetwork, embedding
 from vitalrank.models.torch_model import TorchModel

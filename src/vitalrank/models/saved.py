@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.checkpoint import Saved
 from vitalrank.interactions import Interactions, check_parts, check_rows
 from vitalrank.interactions.arrays import LogArrays
 
-Array = NDArray[Any]
 _LOGS = "log."  # prefix of the tensors that hold the training log and what was held out of it
 _NEGATIVES = "train negatives"  # no name of a held-out part
 _TRAINING = "training."  # prefix of those that a run folder adds

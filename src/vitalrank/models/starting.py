@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vitalrank._util.typing import Array
 from vitalrank.checkpoint import read_folder
 from vitalrank.errors import SettingError
-from vitalrank.models.base import Array, Recommender
+from vitalrank.models.base import Recommender
 from vitalrank.models.loading import load
 from vitalrank.training.warm_start import WarmStart
 

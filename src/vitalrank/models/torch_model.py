@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vitalrank import serving
 from vitalrank._util.devices import enough_memory, resolve
+from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.joining import current_group
 from vitalrank.engines.network import Network, device_of, eval_mode
@@ -24,7 +25,6 @@ from vitalrank.history import History
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.histories import Histories
 from vitalrank.kernels.optimizers import OPTIMIZERS
-from vitalrank.models.base import Array
 from vitalrank.models.dot import DotRecommender
 from vitalrank.models.networks import DotNetwork
 from vitalrank.models.saved import check_finite_table

@@ -9,16 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tokenize import TokenError
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vitalrank._util.display import first_line, printable
+from vitalrank._util.typing import Array
 from vitalrank.errors import StorageError
 from vitalrank.prepared.layout import ArrayEntry
 
-Array = NDArray[Any]
 BLOCK = 1 << 25  # bytes under one digest; of every type a whole number of values
 _HEADER = 128  # bytes of a header, padded so that the length can be filled in at the end
 _MAGIC = b"\x93NUMPY\x01\x00"

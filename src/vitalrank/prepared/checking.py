@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.interactions.encoding import bad_times
 from vitalrank.interactions.weighting import bad_weight
 from vitalrank.prepared.arrays import PieceCheck
-
-Array = NDArray[Any]
 
 
 def piece_check(name: str, indptr: NDArray[np.int64], n_items: int) -> PieceCheck:

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.encoding import encode_ints
 from vitalrank.preparing.scanning import Run
 
 logger = logging.getLogger(__name__)
-Array = NDArray[Any]
 _BUCKETS = 1 << 20  # of users, whose rows are counted to find the blocks
 
 

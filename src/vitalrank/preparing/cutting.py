@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.interactions.cutoffs import checked_cut, rows_of_share
 
-Array = NDArray[Any]
 Read = Callable[[], Iterable[Array]]  # the times of a log, a piece at a time, as often as it is called
 _BINS = 1 << 16
 _FEW = 1 << 20  # times that are sorted at once

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.interactions.encoding import Codes
 from vitalrank.readers.collecting import Chunk, Collector
 
-Array = NDArray[Any]
 _ROW = 24  # bytes of a collected row: two ids, time, weight
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.errors import TrainingError
 from vitalrank.kernels.gpu.ranking.top_n import SeenRows, top_by_dot
 from vitalrank.ranking.scorers import DotScorer
 
-Array = NDArray[Any]
 _CELLS = 1 << 28  # scores held at a time: a gibibyte
 
 

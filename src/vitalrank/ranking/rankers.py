@@ -5,18 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.threads import limited
+from vitalrank._util.typing import Array, Floats
 from vitalrank.errors import TrainingError
 from vitalrank.kernels.cpu.ranking import top_n as kernels
 from vitalrank.ranking.scorers import DotScorer, Scorer
 
-Array = NDArray[Any]
-Floats = NDArray[np.float32]
 Top = tuple[NDArray[np.int64], Floats]
 
 _USERS = 4096  # rows per block of a dot-product model

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
-
-Array = NDArray[Any]
 
 
 class Scorer(ABC):

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from vitalrank._util.devices import resolve
 from vitalrank._util.threads import limited
+from vitalrank._util.typing import Array
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, check_same_ids
 from vitalrank.ranking.rankers import LeftOut, Top, ranker_of
 from vitalrank.ranking.scorers import DotScorer, Scorer
-
-Array = NDArray[Any]
 
 
 def top_items(

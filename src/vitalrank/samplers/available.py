@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.sampling.available import find_before, sum_unseen
@@ -17,8 +18,6 @@ from vitalrank.samplers.backends import ArrayBackend
 
 if TYPE_CHECKING:
     from vitalrank.samplers.draws import SampleRequest
-
-Array = NDArray[Any]
 
 
 class Available:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.errors import SettingError
 from vitalrank.ranking.scorers import DotScorer, Scorer
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from vitalrank._util.checks import check_choice
 from vitalrank._util.display import printable
 from vitalrank._util.outputs import move_recorded
+from vitalrank._util.typing import Array
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.ranking.scorers import DotScorer, Scorer
 
-Array = NDArray[Any]
 _README = """# Vectors of a recommender
 
 - `vectors.safetensors`: `items` ({items}, {dim}) and `users` ({users}, {dim}), little-endian float32, row after row.

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from vitalrank._util.checks import check_bool
 from vitalrank._util.display import listed, quoted
+from vitalrank._util.typing import Array
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.serving.items import ItemTable
-
-Array = NDArray[Any]
 
 
 class FilterOptions(TypedDict, total=False):

@@ -21,7 +21,6 @@ from vitalrank.errors import DataError, SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.interactions.columns import ITEM_NAMES, normalized
 
-Array = NDArray[Any]
 NAME_COLUMNS = ("name", "itemname", "title", "label", "description", "productname")
 _ID_COLUMNS = ("id", *ITEM_NAMES)
 

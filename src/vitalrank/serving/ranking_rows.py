@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vitalrank._util.checks import is_count
+from vitalrank._util.typing import Array, Floats
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.kernels.cpu.ranking.top_n import top_of_tile
 from vitalrank.ranking.rankers import LeftOut, Ranker
 from vitalrank.serving.filters import Filters
 
-Array = NDArray[Any]
-Floats = NDArray[np.float32]
 Top = tuple[NDArray[np.int64], Floats]
 _CELLS = 16_000_000  # entries of block lists held at a time
 

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
+from vitalrank._util.typing import Array, Floats
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, logs_of
 from vitalrank.ranking.rankers import ranker_of
@@ -16,8 +17,6 @@ from vitalrank.ranking.scorers import DotScorer, Scorer
 from vitalrank.ranking.top_n import seen_items, top_items
 from vitalrank.serving.filters import FilterOptions, Filters
 from vitalrank.serving.ranking_rows import (
-    Array,
-    Floats,
     check_on_cpu,
     check_unknown,
     histories_of,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Floats = NDArray[np.float32]
+from vitalrank._util.typing import Array, Floats
+
 REG = 0.03  # of solve_query
 
 

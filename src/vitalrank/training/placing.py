@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from vitalrank._util.typing import Array
 from vitalrank.kernels.cpu.training.als import gram
 
-Array = NDArray[Any]
 _RIDGE = 1e-3  # of the mean diagonal of the normal matrix
 _LEARNT_FROM = 16  # rows for each feature; more would cost as much as an epoch and change little
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.config import SETTINGS
 from vitalrank.engines.base import Engine, Table
 from vitalrank.errors import SettingError
@@ -19,7 +19,6 @@ from vitalrank.interactions import Interactions
 from vitalrank.training.placing import place_rows
 from vitalrank.training.trainable import Trainable
 
-Array = NDArray[Any]
 UPDATE_EPOCHS = 3
 _PER_MACHINE = ("device", "precision", "epochs")  # settings that an update does not take from the earlier training
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vitalrank._util.typing import Array
 from vitalrank.errors import VitalrankError
 from vitalrank.interactions import Interactions
 from vitalrank.ranking.rankers import LeftOut, ranker_of
@@ -20,7 +20,6 @@ from vitalrank.serving.items import ItemTable
 from vitalrank.serving.recommending import recommend
 from vitalrank.serving.web.fields import Id, plain_id
 
-Array = NDArray[Any]
 ListEntry = dict[str, Any]
 _SCANNED = 200_000  # users looked through for a text
 
