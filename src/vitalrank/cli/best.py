@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -67,7 +67,7 @@ def best(
     json, force = ctx.params["json"], ctx.params["force"]
     check_outputs([out / "best.toml"], [log], force)
     save_config(ctx, log, in_force(ctx))
-    with _reporter(minutes, quiet=json) as callback:
+    with nullcontext() if json else _reporter(minutes) as callback:
         found = search(
             read_log(log, ctx), minutes=minutes, out=out, samplers=names_of(samplers),
             models=None if models is None else names_of(models),
@@ -131,14 +131,11 @@ class _Standings:
 
 
 @contextmanager
-def _reporter(minutes: float, quiet: bool) -> Iterator[Callable[[str, Record | Trial], None] | None]:
-    """A live table on a terminal, a line for each finished trial in a pipe; nothing if quiet."""
+def _reporter(minutes: float) -> Iterator[Callable[[str, Record | Trial], None]]:
+    """A live table on a terminal, a line for each finished trial in a pipe."""
     from rich.console import Console
     from rich.live import Live
 
-    if quiet:
-        yield None
-        return
     console, standings = Console(stderr=True), _Standings(minutes=minutes)
     if not console.is_terminal:
 

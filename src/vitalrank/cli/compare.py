@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,7 +70,7 @@ def compare(
     comparing.check_tables(out, [log], force)
     check_page(out / "report.html", [log], force)
     save_config(ctx, log, {**_typed(ctx), "set": chosen.table()})
-    with _reporter(config.epochs, quiet=json) as callback:
+    with nullcontext() if json else _reporter(config.epochs) as callback:
         results = comparing.compare(
             read_log(log, ctx), chosen.samplers, chosen.makers, seeds=seeds, baselines=baseline_names(baselines),
             tune=tune, config=config, settings=chosen.training, fixed=options.training_of(ctx, given=True),
@@ -90,17 +90,14 @@ def _typed(ctx: typer.Context) -> dict[str, Any]:
 
 
 @contextmanager
-def _reporter(epochs: int, quiet: bool) -> Iterator[RunCallback | None]:
-    """The current run on a terminal, a line per finished one; nothing if quiet."""
+def _reporter(epochs: int) -> Iterator[RunCallback]:
+    """The current run on a terminal, a line per finished one."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from vitalrank.comparing import Outcome
 
     console = Console(stderr=True)
-    if quiet:
-        yield None
-        return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("")

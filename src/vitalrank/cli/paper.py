@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -116,13 +115,11 @@ def paper(
     sources = [replace(Source.of(path, min_user, min_item), path=str(_file(path))) for path in data]
     study_settings = _study(quick, {key: value for key, value in given.items() if value is not None}, settings or [])
     known = {} if tuned is None else known_for(tuned, [source.name for source in sources], names)
-    with _reporter(quiet=json) as callback:
-        study = Study(sources, study_settings, Store(work or out / "units"), names, callback, known)
-        chosen = {
-            "min_user": min_user, "min_item": min_item, "methods": methods, "tuned": tuned, "earlier": earlier,
-        }  # fmt: skip
-        command = _command(name, data, chosen, quick, study_settings)
-        files, is_finished = run_paper(experiments, study, out, command, earlier)
+    callback = None if json else _reporter()
+    study = Study(sources, study_settings, Store(work or out / "units"), names, callback, known)
+    chosen = {"min_user": min_user, "min_item": min_item, "methods": methods, "tuned": tuned, "earlier": earlier}
+    command = _command(name, data, chosen, quick, study_settings)
+    files, is_finished = run_paper(experiments, study, out, command, earlier)
     if json:
         print_json({"out": str(out), "files": [path.name for path in files], "finished": is_finished})
     else:
@@ -214,12 +211,8 @@ def _written(key: str, value: object) -> str:
     return f"--{key.replace('_', '-')} {value}" if key in signature(paper).parameters else f"--set {key}={value}"
 
 
-@contextmanager
-def _reporter(quiet: bool) -> Iterator[Callable[[StudyJob, Result, int], None] | None]:
+def _reporter() -> Callable[[StudyJob, Result, int], None]:
     """A line on stderr for each finished run."""
-    if quiet:
-        yield None
-        return
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -230,4 +223,4 @@ def _reporter(quiet: bool) -> Iterator[Callable[[StudyJob, Result, int], None] |
         name = f"{job.source.name}, {job.method.label}, {job.kind}, seed {job.seed}"
         console.print(f"{name}: {outcome} ({waiting} waiting)", highlight=False, soft_wrap=True)
 
-    yield callback
+    return callback

@@ -30,13 +30,9 @@ class SplitLog:
     whole: Callable[[], Any] = lambda: None  # all parts as one log
 
 
-def _loo(log: Interactions, test: float, valid: float) -> Any:
-    return log.split_last(count=1, valid=int(valid > 0))
-
-
 SPLITS: dict[str, Callable[[Any, float, float], Any]] = {
     "last": lambda log, test, valid: log.split_last(test, valid=valid),
-    "loo": _loo,
+    "loo": lambda log, test, valid: log.split_last(count=1, valid=int(valid > 0)),
     "time": lambda log, test, valid: log.split_time(share=test, valid=valid),
     "random": lambda log, test, valid: log.split_random(test, valid=valid),
 }

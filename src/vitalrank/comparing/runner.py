@@ -110,7 +110,7 @@ class Runner:
             return time.perf_counter() - began
         assert isinstance(model, TrainableModel)  # no other has a sampler
         config = method.config(self.config, self.fixed)
-        _compile(method.make(), method.sampler, config)
+        compile_kernels(method.make(), method.sampler, config)
         counted = Counted(method.sampler)
 
         def report(record: Record, model: object) -> bool | None:
@@ -155,12 +155,8 @@ class Runner:
         )
 
 
-def warm_up(model: Recommender, sampler: Sampler, config: TrainConfig, fixed: Collection[str] = ()) -> None:
+def compile_kernels(model: Recommender, sampler: Sampler, config: TrainConfig) -> None:
     """Compile the kernels of a run before its clock starts, by an epoch on a toy log."""
-    _compile(model, sampler, config.with_defaults(model.defaults, fixed))
-
-
-def _compile(model: Recommender, sampler: Sampler, config: TrainConfig) -> None:
     toy = synthetic(users=60, items=50, interactions=600, seed=0)
     assert isinstance(model, TrainableModel)
     short = replace(config, epochs=1, schedule="constant")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
@@ -53,6 +54,8 @@ def _panels(titles: Sequence[str]) -> tuple[Figure, list[Any]]:
     for title, axis in zip(titles, axes, strict=False):
         axis.set_title(title, fontsize=9)
         axis.tick_params(labelsize=7)
+        for side in (axis.xaxis, axis.yaxis):
+            side.label.set_size(8)
         axis.grid(alpha=0.25, linewidth=0.5)
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
@@ -67,43 +70,39 @@ def _with_legend(figure: Figure, axes: list[Any]) -> Figure:
     return figure
 
 
-def _drawn(data: Data, panel: Callable[[Any, Any], None]) -> Figure:
-    """A panel for each log, drawn by ``panel(axis, the log's data)``."""
-    logs = data["logs"]
-    figure, axes = _panels(list(logs))
-    for axis, log in zip(axes, logs.values(), strict=True):
-        panel(axis, log)
-    return _with_legend(figure, axes)
+def _by_log(panel: Callable[[Any, Any], None]) -> Callable[[Data], Figure]:
+    """A figure of a panel for each log, drawn by ``panel(axis, the log's data)``."""
+
+    def draw(data: Data) -> Figure:
+        logs = data["logs"]
+        figure, axes = _panels(list(logs))
+        for axis, log in zip(axes, logs.values(), strict=True):
+            panel(axis, log)
+        return _with_legend(figure, axes)
+
+    return wraps(panel)(draw)
 
 
-def imbalance_by_beta(data: Data) -> Figure:
+@_by_log
+def imbalance_by_beta(axis: Axes, log: Data) -> None:
     """Figure 2: solid the largest, dashed the smallest value."""
-
-    def panel(axis: Axes, log: Data) -> None:
-        axis.plot(log["beta"], log["max"], "-", color=_OURS, label="largest", linewidth=1.5)
-        axis.plot(log["beta"], log["min"], "--", color=_KNOWN["lfm-w"], label="smallest", linewidth=1.5)
-        axis.set_yscale("log")
-        _log_axis(axis.yaxis)
-        axis.set_xlabel("beta", fontsize=8)
-        axis.set_ylabel("imbalance value", fontsize=8)
-
-    return _drawn(data, panel)
+    axis.plot(log["beta"], log["max"], "-", color=_OURS, label="largest", linewidth=1.5)
+    axis.plot(log["beta"], log["min"], "--", color=_KNOWN["lfm-w"], label="smallest", linewidth=1.5)
+    axis.set_yscale("log")
+    _log_axis(axis.yaxis)
+    axis.set(xlabel="beta", ylabel="imbalance value")
 
 
-def bias_by_rank(data: Data) -> Figure:
+@_by_log
+def bias_by_rank(axis: Axes, log: Data) -> None:
     """Figure 4: the bias ratio by rank."""
-
-    def panel(axis: Axes, log: Data) -> None:
-        axis.plot(log["rank"], log["psi"], color=_OURS, label="psi(r), formula", linewidth=1.5)
-        axis.plot(log["rank"], log["psi_simulated"], ".", color="black", label="by trial", markersize=4)
-        axis.plot(log["rank"], log["psi_kappa_64"], ":", color=_KNOWN["lfm-w"], label="by trial, at most 64 draws")
-        axis.set_xscale("log")
-        axis.set_yscale("symlog", linthresh=0.1)
-        axis.set_ylim(bottom=0)
-        axis.set_xlabel("rank r, an item counted as pi", fontsize=8)
-        axis.set_ylabel("relative bias", fontsize=8)
-
-    return _drawn(data, panel)
+    axis.plot(log["rank"], log["psi"], color=_OURS, label="psi(r), formula", linewidth=1.5)
+    axis.plot(log["rank"], log["psi_simulated"], ".", color="black", label="by trial", markersize=4)
+    axis.plot(log["rank"], log["psi_kappa_64"], ":", color=_KNOWN["lfm-w"], label="by trial, at most 64 draws")
+    axis.set_xscale("log")
+    axis.set_yscale("symlog", linthresh=0.1)
+    axis.set_ylim(bottom=0)
+    axis.set(xlabel="rank r, an item counted as pi", ylabel="relative bias")
 
 
 def pictures(data: Data) -> Figure:
@@ -114,9 +113,8 @@ def pictures(data: Data) -> Figure:
         for band, (label, colour) in _CLASSES.items():
             inside = [point for point, c in zip(found["points"], found["degree_class"], strict=True) if c == band]
             axis.scatter([x for x, _ in inside], [y for _, y in inside], s=4, color=colour, label=label, alpha=0.7)
-        axis.set_xticks([])
-        axis.set_yticks([])
-        axis.set_xlabel(f"{found['method']}; clustering {found['clustering']['mean']:.2f}", fontsize=8)
+        axis.set(xticks=[], yticks=[])
+        axis.set_xlabel(f"{found['method']}; clustering {found['clustering']['mean']:.2f}")
     return _with_legend(figure, axes)
 
 
@@ -131,76 +129,62 @@ def smallest_imbalance(data: Data) -> Figure:
 
 
 def _imbalance(data: Data, side: str, label: str) -> Figure:
+    @_by_log
     def panel(axis: Axes, log: Data) -> None:
         for name, found in log.items():
             wide, style = (2.0, "-") if name in ("vins", "uni") else (1.0, "--" if METHODS[name].beyond else "-")
             axis.plot(found["epoch"], found[side], style, color=_colour(name), label=label_of(found), linewidth=wide)
         axis.set_yscale("log")
         _log_axis(axis.yaxis)
-        axis.set_xlabel("epoch", fontsize=8)
-        axis.set_ylabel(label, fontsize=8)
+        axis.set(xlabel="epoch", ylabel=label)
 
-    return _drawn(data, panel)
+    return panel(data)
 
 
-def scores(data: Data) -> Figure:
+@_by_log
+def scores(axis: Axes, log: Data) -> None:
     """Table 2 as bars, best on top."""
-
-    def panel(axis: Axes, log: Data) -> None:
-        order = log["order"][::-1]
-        metrics = [log["rows"][name]["metrics"]["ndcg@10"] for name in order]
-        axis.barh(
-            [label_of(log["rows"][name]) for name in order], [found["mean"] for found in metrics],
-            xerr=[found["sd"] or 0.0 for found in metrics], color=[_bar_colour(name) for name in order],
-            error_kw={"lw": 1},
-        )  # fmt: skip
-        axis.set_xlabel("NDCG@10 on test", fontsize=8)
-
-    return _drawn(data, panel)
+    order = log["order"][::-1]
+    metrics = [log["rows"][name]["metrics"]["ndcg@10"] for name in order]
+    axis.barh(
+        [label_of(log["rows"][name]) for name in order], [found["mean"] for found in metrics],
+        xerr=[found["sd"] or 0.0 for found in metrics], color=[_bar_colour(name) for name in order],
+        error_kw={"lw": 1},
+    )  # fmt: skip
+    axis.set_xlabel("NDCG@10 on test")
 
 
-def tries_by_epoch(data: Data) -> Figure:
+@_by_log
+def tries_by_epoch(axis: Axes, log: Data) -> None:
     """Table 3 as lines."""
-
-    def panel(axis: Axes, log: Data) -> None:
-        for name, found in log.items():
-            means = [cell["mean"] for cell in found.values()]
-            axis.plot([int(epoch) for epoch in found], means, "o-", color=_colour(name), label=METHODS[name].label)
-        axis.set_xlabel("epoch", fontsize=8)
-        axis.set_ylabel("tries", fontsize=8)
-
-    return _drawn(data, panel)
+    for name, found in log.items():
+        means = [cell["mean"] for cell in found.values()]
+        axis.plot([int(epoch) for epoch in found], means, "o-", color=_colour(name), label=METHODS[name].label)
+    axis.set(xlabel="epoch", ylabel="tries")
 
 
-def seconds_per_epoch(data: Data) -> Figure:
+@_by_log
+def seconds_per_epoch(axis: Axes, log: Data) -> None:
     """Table 4 as bars."""
-
-    def panel(axis: Axes, log: Data) -> None:
-        shown = {name: row for name, row in log.items() if row["relative"] is not None}
-        labels = [label_of(row) for row in shown.values()][::-1]
-        times = [row["relative"] for row in shown.values()][::-1]
-        axis.barh(labels, times, color=[_bar_colour(name) for name in shown][::-1])
-        axis.set_xlabel("seconds of an epoch, Uni = 1", fontsize=8)
-        axis.set_xscale("log")
-        _log_axis(axis.xaxis)
-
-    return _drawn(data, panel)
+    shown = {name: row for name, row in log.items() if row["relative"] is not None}
+    labels = [label_of(row) for row in shown.values()][::-1]
+    times = [row["relative"] for row in shown.values()][::-1]
+    axis.barh(labels, times, color=[_bar_colour(name) for name in shown][::-1])
+    axis.set_xlabel("seconds of an epoch, Uni = 1")
+    axis.set_xscale("log")
+    _log_axis(axis.xaxis)
 
 
-def by_buffer(data: Data) -> Figure:
+@_by_log
+def by_buffer(axis: Axes, log: Data) -> None:
     """Table 5 as lines."""
-
-    def panel(axis: Axes, log: Data) -> None:
-        for name, found in log.items():
-            means = [cell["ndcg@10"]["mean"] for cell in found.values()]
-            spread = [cell["ndcg@10"]["sd"] or 0.0 for cell in found.values()]
-            sizes = [int(size) for size in found]
-            axis.errorbar(sizes, means, spread, fmt="o-", color=_colour(name), label=METHODS[name].label, capsize=2)
-        axis.set_xscale("log", base=2)
-        axis.set_xlabel("buffer size kappa", fontsize=8)
-        axis.set_ylabel("NDCG@10", fontsize=8)
-
-    return _drawn(data, panel)
+    for name, found in log.items():
+        means = [cell["ndcg@10"]["mean"] for cell in found.values()]
+        spread = [cell["ndcg@10"]["sd"] or 0.0 for cell in found.values()]
+        sizes = [int(size) for size in found]
+        axis.errorbar(sizes, means, spread, fmt="o-", color=_colour(name), label=METHODS[name].label, capsize=2)
+    axis.set_xscale("log", base=2)
+    axis.set(xlabel="buffer size kappa", ylabel="NDCG@10")
 
 
 def seconds_by_model(data: Data) -> Figure:
@@ -219,6 +203,7 @@ def ndcg_by_model(data: Data) -> Figure:
 
 
 def _by_model(data: Data, quantity: str, label: str, log_scale: bool = False) -> Figure:
+    @_by_log
     def panel(axis: Axes, log: Data) -> None:
         models = [model for model, samplers in log.items() if samplers]
         names = list(dict.fromkeys(name for model in models for name in log[model]))
@@ -232,9 +217,9 @@ def _by_model(data: Data, quantity: str, label: str, log_scale: bool = False) ->
             )  # fmt: skip
         labels = [MODEL_LABELS[model] + mark_of(next(iter(log[model].values()))) for model in models]
         axis.set_xticks([x + 0.4 - wide / 2 for x in range(len(models))], labels)
-        axis.set_ylabel(label, fontsize=8)
+        axis.set_ylabel(label)
         if log_scale:
             axis.set_yscale("log")
             _log_axis(axis.yaxis)
 
-    return _drawn(data, panel)
+    return panel(data)

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from vitalrank._util.devices import give_back
-from vitalrank.comparing.runner import warm_up
+from vitalrank.comparing.runner import compile_kernels
 from vitalrank.config import TrainConfig
 from vitalrank.paper.jobs import OutOfTimeError, Result, StudyJob, TimeLimit, run_job
 from vitalrank.paper.store import Store
@@ -153,7 +153,8 @@ def _run_in_processes(queue: _Queue, store: Store, pool: WorkerPool) -> bool:
     first = queue.waiting[0][-1]
     if first.sampler is not None:
         # Compile the shared kernels once, not once per process.
-        warm_up(first.make(), first.sampler, TrainConfig(device=pool.device))
+        model = first.make()
+        compile_kernels(model, first.sampler, TrainConfig(device=pool.device).with_defaults(model.defaults))
     is_over = False
     running: dict[Future[Result], StudyJob] = {}
     with pool.executor() as executor:

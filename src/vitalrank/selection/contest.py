@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from optuna.trial import FrozenTrial
 
-from vitalrank._util.display import first_line
-from vitalrank.errors import StorageError
 from vitalrank.history import Record
 from vitalrank.interactions import Interactions
 from vitalrank.selection.candidates import Candidate, shared_hints
@@ -65,27 +63,17 @@ class Contest:
 
     def run(self) -> None:
         """Run trials until the time that the final and the refit do not need is spent, or nothing is left to try."""
-        try:
-            self._run()
-        except StorageError:
-            raise
-        except studies.LOST as error:
-            raise StorageError(
-                f"the study cannot be written ({first_line(error)}); mend its storage, such as a full disk, "
-                "and the same again goes on."
-            ) from error
-
-    def _run(self) -> None:
         exhausted: set[str] = set()
-        while True:
-            self.clock.note()
-            chosen = self._next(exhausted)
-            if chosen is None:
-                return
-            candidate, limit = chosen
-            candidate.compile()
-            if not _search(candidate).run_one(limit):
-                exhausted.add(candidate.label)
+        with studies.written():
+            while True:
+                self.clock.note()
+                chosen = self._next(exhausted)
+                if chosen is None:
+                    return
+                candidate, limit = chosen
+                candidate.compile()
+                if not _search(candidate).run_one(limit):
+                    exhausted.add(candidate.label)
 
     def left(self) -> float:
         """Seconds that are left for trials."""

@@ -156,27 +156,19 @@ class Request:
     workers: int
 
     @cached_property
-    def points(self) -> list[Params]:
-        """Every point of a space of choices; none where a range makes it endless or there are too many to list."""
+    def grid(self) -> Grid | None:
+        """Every point of a space of choices; None where a range makes it endless or there are too many to list."""
         choices = [one.values for one in self.space.values() if isinstance(one, Choice)]
         if len(choices) < len(self.space) or math.prod(map(len, choices)) > _LISTED:
-            return []
-        return [dict(zip(self.space, point, strict=True)) for point in itertools.product(*choices)]
-
-
-def _grid(request: Request) -> Grid | None:
-    return Grid(request.points, request.seed, request.start) if request.points else None
+            return None
+        points = [dict(zip(self.space, point, strict=True)) for point in itertools.product(*choices)]
+        return Grid(points, self.seed, self.start)
 
 
 def _whole_grid(request: Request) -> SearchMethod:
-    if not request.points:
+    if request.grid is None:
         raise SettingError("method 'grid' needs lists of values, not ranges, and at most 10000 points.")
-    return Grid(_whole(request), None)
-
-
-def _whole(request: Request) -> list[Params]:
-    grid = Grid(request.points, request.seed, request.start)
-    return grid.points[: request.trials]
+    return Grid(request.grid.points[: request.trials])
 
 
 def _tpe(request: Request) -> SearchMethod:
@@ -187,14 +179,10 @@ def _tpe(request: Request) -> SearchMethod:
     return _sampled(request, sampler)
 
 
-def _random(request: Request) -> SearchMethod:
-    return _sampled(request, optuna.samplers.RandomSampler)
-
-
 def _sampled(request: Request, sampler: Callable[[int], optuna.samplers.BaseSampler]) -> SearchMethod:
-    if request.points and len(request.points) <= request.trials:
+    if request.grid is not None and len(request.grid.points) <= request.trials:
         return _whole_grid(request)
-    return Sampled(sampler, request.distributions, request.trials, request.seed, request.start, _grid(request))
+    return Sampled(sampler, request.distributions, request.trials, request.seed, request.start, request.grid)
 
 
 def _in_rounds(request: Request) -> SearchMethod:
@@ -204,7 +192,7 @@ def _in_rounds(request: Request) -> SearchMethod:
 
 SEARCH_METHODS: Mapping[str, Callable[[Request], SearchMethod]] = {
     "tpe": _tpe,
-    "random": _random,
+    "random": lambda request: _sampled(request, optuna.samplers.RandomSampler),
     "grid": _whole_grid,
     "rounds": _in_rounds,
 }

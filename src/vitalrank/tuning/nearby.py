@@ -20,10 +20,6 @@ _ATTEMPTS = 20  # to find settings that were not tried
 _LATE = 0.8  # share of its epochs after which the best one of a stopped trial says that it was still learning
 
 
-def _nothing() -> Sequence[Params]:
-    return ()
-
-
 @dataclass
 class Nearby(SearchMethod):
     """The start, hints, then points in boxes around the best; a trial that its limit stopped too early goes first.
@@ -43,7 +39,7 @@ class Nearby(SearchMethod):
     start: Params
     seed: int
     trials: int
-    hints: Callable[[], Sequence[Params]] = _nothing
+    hints: Callable[[], Sequence[Params]] = lambda: ()
     limit: Callable[[], float] = lambda: 0.0
     is_distinct: bool = field(default=False, init=False)
 

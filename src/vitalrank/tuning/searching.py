@@ -18,10 +18,9 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial
 
 from vitalrank._util.devices import fast_thread_switching
-from vitalrank._util.display import first_line
 from vitalrank._util.threads import serve_several
 from vitalrank.config import TrainConfig
-from vitalrank.errors import SettingError, StorageError, TrainingError
+from vitalrank.errors import SettingError, TrainingError
 from vitalrank.evaluation import value_of
 from vitalrank.history import Record
 from vitalrank.interactions import Interactions
@@ -63,28 +62,25 @@ class Search:
     def run(self, workers: int) -> None:
         """Run trials until every one that is wanted is finished, here or by other processes."""
         try:
-            if workers == 1:
-                self._work()
-                return
-            _check_threading()
-            with fast_thread_switching(), ThreadPoolExecutor(workers) as pool:
-                jobs = [pool.submit(self._work) for _ in range(workers)]
-                try:
-                    for job in as_completed(jobs):
-                        job.result()
-                except BaseException:
-                    self.stopped.set()  # the others stop after their epoch
-                    raise
+            with studies.written(lambda: f" after {self._done} of {self.trials} trials"):
+                self._run_all(workers)
         except KeyboardInterrupt as stop:
             done = f"{len(self.claims.finished)} of {self.trials} trials are done"
             raise KeyboardInterrupt(f"stopped; {done}. The same again goes on if the study has a storage.") from stop
-        except (StorageError, BrokenPipeError):  # reported already, or of the callback
-            raise
-        except studies.LOST as error:
-            raise StorageError(
-                f"the study cannot be written ({first_line(error)}) after {self._done} of {self.trials} "
-                "trials; mend its storage, such as a full disk, and the same again goes on."
-            ) from error
+
+    def _run_all(self, workers: int) -> None:
+        if workers == 1:
+            self._work()
+            return
+        _check_threading()
+        with fast_thread_switching(), ThreadPoolExecutor(workers) as pool:
+            jobs = [pool.submit(self._work) for _ in range(workers)]
+            try:
+                for job in as_completed(jobs):
+                    job.result()
+            except BaseException:
+                self.stopped.set()  # the others stop after their epoch
+                raise
 
     def run_one(self, limit: float) -> bool:
         """Run the next trial for at most so many seconds; False if there is none, or none yet."""

@@ -167,6 +167,20 @@ def _check_facts(study: optuna.Study, facts: Mapping[str, Any], storage: object)
 
 
 @contextmanager
+def written(done: Callable[[], str] = str) -> Iterator[None]:
+    """Say of a storage that fails what to do about it; ``done`` says how far the search has come."""
+    try:
+        yield
+    except (StorageError, BrokenPipeError):  # reported already, or of the callback
+        raise
+    except LOST as error:
+        raise StorageError(
+            f"the study cannot be written ({first_line(error)}){done()}; mend its storage, such as a full disk, "
+            "and the same again goes on."
+        ) from error
+
+
+@contextmanager
 def quiet() -> Iterator[None]:
     """Optuna's own messages down to warnings."""
     before = optuna.logging.get_verbosity()
