@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vitalrank._util.display import printable
-from vitalrank.cli import options, taking
+from vitalrank.cli import completion, options, taking
 from vitalrank.cli.config import in_force
 from vitalrank.cli.output import print_json, ranking_table
 from vitalrank.config import TrainConfig
@@ -36,12 +36,12 @@ def best(
     ] = 30.0,
     models: Annotated[
         str | None,
-        options.several(
+        completion.several(
             options.MODELS,
             show_default="mostpopular,itemknn,ease,als,mf, and lightgcn,sasrec where time and torch allow",
         ),
     ] = None,
-    samplers: Annotated[str, options.several(options.SAMPLERS)] = "vins,uni,pop,dns,lfm-w",
+    samplers: Annotated[str, completion.several(options.SAMPLERS)] = "vins,uni,pop,dns,lfm-w",
     seed: Annotated[int, typer.Option(help="Random seed of the search and of training.")] = TrainConfig.seed,
     storage: Annotated[
         str | None,

@@ -27,8 +27,8 @@ def compare(
     ctx: typer.Context,
     log: options.Log,
     out: Annotated[Path, typer.Option(help="Folder of the comparison; one that was stopped is continued.")],
-    samplers: Annotated[str, options.several(options.SAMPLERS)] = "uni,dns,lfm-w,vins",
-    models: Annotated[str, options.several(options.MODELS)] = "mf",
+    samplers: Annotated[str, completion.several(options.SAMPLERS)] = "uni,dns,lfm-w,vins",
+    models: Annotated[str, completion.several(options.MODELS)] = "mf",
     baselines: Annotated[
         str | None,
         typer.Option(

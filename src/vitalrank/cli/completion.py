@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
 
 
 def among(names: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[str], list[str]]:
@@ -20,6 +23,11 @@ def among(names: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[str],
         return [before + comma + name for name in known if name.startswith(last)]
 
     return offer
+
+
+def several(names: Sequence[str], **look: Any) -> Any:
+    """An option that takes names with commas between them."""
+    return typer.Option(help=f"Comma-separated: {' '.join(names)}.", autocompletion=among(names), **look)
 
 
 def dataset_names() -> list[str]:

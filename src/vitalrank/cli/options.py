@@ -37,11 +37,6 @@ def one_of(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def several(names: tuple[str, ...], **look: Any) -> Any:
-    """An option that takes names with commas between them."""
-    return typer.Option(help=f"Comma-separated: {' '.join(names)}.", autocompletion=among(names), **look)
-
-
 def _valid_share(ctx: typer.Context, share: float | None) -> float:
     """The share that was given, or the usual one; a typed --test 0 trains on everything unless --valid is typed too."""
     on_everything = ctx.params.get("test") == 0
@@ -54,7 +49,6 @@ _reading = partial(typer.Option, rich_help_panel="The log")
 _training = partial(typer.Option, rich_help_panel="Training")
 output = partial(typer.Option, rich_help_panel="Output")
 _file = partial(typer.Option, rich_help_panel="Settings from a file", dir_okay=False)
-
 
 Log = Annotated[
     Path,
