@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,8 +98,11 @@ def picks_of(ids: NDArray[Any], scores: NDArray[Any], table: ItemTable | None) -
     return picks
 
 
-def print_lists(lists: dict[str, list[dict[str, Any]]], json: bool, bare: bool = False) -> None:
-
+def print_lists(
+    names: Iterable[Any], found: Sequence[NDArray[Any]], table: ItemTable | None, json: bool, bare: bool = False
+) -> None:
+    """A list for each name, of the items and scores that were found."""
+    lists = {str(name): picks_of(*row, table) for name, *row in zip(names, *found, strict=True)}
     if json:
         print_json(lists)
         return

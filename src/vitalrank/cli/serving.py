@@ -80,11 +80,8 @@ def recommend(
         print_json({"out": str(out), "rows": rows}) if json else print(f"{rows:,} rows in {printable(out)}.")
         return None
     users = [id_like(model.train.user_ids, one) for one in user or ()]
-    ids, scores = model.recommend(users, n=n, exclude=held_out, unknown=unknown, device=device, **filters)
-    print_lists(
-        {str(who): picks_of(*row, table) for who, row in zip(users, zip(ids, scores, strict=True), strict=True)}, json
-    )
-    return None
+    found = model.recommend(users, n=n, exclude=held_out, unknown=unknown, device=device, **filters)
+    return print_lists(users, found, table, json)
 
 
 def fold_in(
@@ -109,9 +106,7 @@ def fold_in(
     model = vr.load(run)
     table, filters = filters_of(model, names, items, exclude_items, within, seen)
     histories = read_histories(history, model.train.item_ids)
-    ids, scores = model.fold_in(list(histories.values()), n=n, unknown="skip", **filters)
-    rows = zip(histories, zip(ids, scores, strict=True), strict=True)
-    print_lists({str(line): picks_of(*row, table) for line, row in rows}, json)
+    print_lists(histories, model.fold_in(list(histories.values()), n=n, unknown="skip", **filters), table, json)
 
 
 def similar(
@@ -130,9 +125,7 @@ def similar(
     model = vr.load(run)
     table, filters = filters_of(model, names, items, exclude_items, within)
     asked = [id_like(model.train.item_ids, one) for one in item]
-    ids, scores = model.similar_items(asked, n=n, **filters)
-    rows = zip(item, zip(ids, scores, strict=True), strict=True)
-    print_lists({one: picks_of(*row, table) for one, row in rows}, json, bare=len(item) == 1)
+    print_lists(item, model.similar_items(asked, n=n, **filters), table, json, bare=len(item) == 1)
 
 
 def explain(
