@@ -243,23 +243,23 @@ def test_a_preparation_replaces_a_prepared_log_and_nothing_else(tmp_path: Path) 
 
 def test_the_command_line_lists_and_prepares(tmp_path: Path) -> None:
     runner = CliRunner()
-    listed = runner.invoke(cli_data.app, ["list"])
+    listed = runner.invoke(cli_data.data, ["list"])
     assert listed.exit_code == 0
     assert "ml-1m" in listed.stdout
     raw = tmp_path / "raw.tsv"
     raw.write_text("7 b 5 1\n7 c 5 2\n8 b 5 3\n")
     options = ["--user", "0", "--item", "1", "--time", "3", "--no-header"]
-    done = runner.invoke(cli_data.app, ["prepare", str(raw), str(tmp_path / "log.parquet"), *options])
+    done = runner.invoke(cli_data.data, ["prepare", str(raw), str(tmp_path / "log.parquet"), *options])
     assert done.exit_code == 0, done.exception
     assert "Gini of item degree" in done.stdout
     assert "sparsity" in done.stdout
     log = vr.read(tmp_path / "log.parquet")
     assert (log.user_ids.tolist(), log.item_ids.tolist(), len(log)) == ([7, 8], ["b", "c"], 3)
-    wrong = runner.invoke(cli_data.app, ["get", "nope"])
+    wrong = runner.invoke(cli_data.data, ["get", "nope"])
     assert isinstance(wrong.exception, vr.SettingError)
 
 
 def test_the_command_line_fetches(served: Path) -> None:
-    done = CliRunner().invoke(cli_data.app, ["get", "ml-100k", "--cache", str(served)])
+    done = CliRunner().invoke(cli_data.data, ["get", "ml-100k", "--cache", str(served)])
     assert done.exit_code == 0, done.exception
     assert "u.data" in done.stdout

@@ -99,10 +99,11 @@ def picks_of(ids: NDArray[Any], scores: NDArray[Any], table: ItemTable | None) -
 
 
 def print_lists(
-    names: Iterable[Any], found: Sequence[NDArray[Any]], table: ItemTable | None, json: bool, bare: bool = False
+    names: Iterable[Any], found: tuple[Any, Any], table: ItemTable | None, json: bool, bare: bool = False
 ) -> None:
     """A list for each name, of the items and scores that were found."""
-    lists = {str(name): picks_of(*row, table) for name, *row in zip(names, *found, strict=True)}
+    rows = zip(names, *found, strict=True)
+    lists = {str(name): picks_of(ids, scores, table) for name, ids, scores in rows}
     if json:
         print_json(lists)
         return
