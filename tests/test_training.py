@@ -3,6 +3,7 @@
 import json
 import signal
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -461,11 +462,16 @@ def test_threads_are_as_before_after_training():
 
 
 class Plain:
-    """A sampler of the caller's own, with nothing but what it must have."""
+    """A sampler of the caller's own, with nothing but what it and its draws must have."""
 
     def bind(self, train, seed):
         inner = vr.Uniform().bind(train, seed=seed)
-        return lambda *vectors, **call: inner(*vectors, **call)
+
+        def draw(*vectors, **call):
+            made = inner(*vectors, **call)
+            return SimpleNamespace(ids=made.ids, weights=made.weights, tries=made.tries)
+
+        return draw
 
 
 @pytest.mark.parametrize("kind", ["MF", "FPMC"])

@@ -39,7 +39,7 @@ class BatchLoss:
 
     def scores(self, scores: Tensor, draw: Draw) -> Tensor:
         """The scores as the loss reads them: negatives mixed with the positive, all divided by the temperature."""
-        mix = getattr(draw, "mix", None)
+        mix: Tensor | None = draw.mix
         if mix is not None:
             negatives = scores[:, 1:]
             scores = torch.cat([scores[:, :1], negatives + mix * (scores[:, :1] - negatives)], 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from vitalrank._util.typing import DeviceArray
@@ -39,9 +40,10 @@ class SamplerAdapter:
 
     def __call__(self, *given: Any, **options: Any) -> Draw:
         """The sampler's draw, checked, since compiled code trusts it."""
-        draw: Draw = self._sampler(*given, **options)
-        _check_draw(draw, len(options["users"] if "users" in options else given[2]), self._n_items)
-        self.has_margin = getattr(draw, "violated", None) is not None
+        draw = _checked_draw(
+            self._sampler(*given, **options), len(options["users"] if "users" in options else given[2]), self._n_items
+        )
+        self.has_margin = draw.violated is not None
         return draw
 
     def reset(self) -> None:
@@ -67,15 +69,20 @@ class SamplerAdapter:
         return counts
 
 
-def _check_draw(draw: Any, rows: int, n_items: int) -> None:
-    """Refuse what is no :class:`Draw` for so many positives."""
+def _checked_draw(draw: Any, rows: int, n_items: int) -> Draw:
+    """A :class:`Draw` for so many positives, also from an object with the same fields; anything else is refused."""
     missing = [name for name in ("ids", "weights", "tries") if not hasattr(getattr(draw, name, None), "shape")]
     if missing:
         raise SettingError(f"the sampler gave a {type(draw).__name__} without {missing[0]}; give a vr.samplers.Draw.")
-    ids, mix = draw.ids, getattr(draw, "mix", None)
+    made = (
+        draw
+        if isinstance(draw, Draw)
+        else Draw(**{field.name: getattr(draw, field.name, field.default) for field in fields(Draw)})
+    )
+    ids, mix = made.ids, made.mix
     if mix is not None and tuple(mix.shape) != tuple(ids.shape):
         raise SettingError(f"the sampler gave a mix of shape {tuple(mix.shape)}; give that of ids, {tuple(ids.shape)}.")
-    shapes = tuple(ids.shape), tuple(draw.weights.shape), tuple(draw.tries.shape)
+    shapes = tuple(ids.shape), tuple(made.weights.shape), tuple(made.tries.shape)
     if len(ids.shape) != 2 or shapes != ((rows, ids.shape[1]), (rows, ids.shape[1]), (rows,)):
         raise SettingError(
             f"the sampler gave ids {shapes[0]}, weights {shapes[1]} and tries {shapes[2]} for {rows} positives; "
@@ -83,6 +90,7 @@ def _check_draw(draw: Any, rows: int, n_items: int) -> None:
         )
     if "int" not in str(ids.dtype) or (0 not in ids.shape and not (ids.min() >= -1 and ids.max() < n_items)):
         raise SettingError(f"the sampler gave ids of {ids.dtype} outside -1 to {n_items - 1}, or no whole numbers.")
+    return made
 
 
 def as_bound(sampler: CallableSampler, train: Interactions, seed: int) -> BoundSampler | SamplerAdapter:
