@@ -9,10 +9,14 @@ if "VITALRANK_TEST_GPU" not in os.environ:
     os.environ["TRITON_INTERPRET"] = "1"
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-from vitalrank.kernels.cpu.runtime import parallel as parts
+from vitalrank.kernels.cpu.runtime import parallel
 
-parts.MIN_SHARD_COST = 1  # threads share even the small batches of tests
+parallel.MIN_SHARD_COST = 1  # threads share even the small batches of tests
+# No test depends on the clock: a busy machine may generate inputs slowly.
+settings.register_profile("vitalrank", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("vitalrank")
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ from vitalrank.kernels.compiling import UNTESTED, cache_class
 from vitalrank.kernels.cpu.training.initial import fill_normal
 from vitalrank.kernels.private_folders import is_private
 
+PRIVATE_BY_MODE = pytest.mark.skipif(os.name == "nt", reason="access lists, not modes, protect folders on Windows")
+
 
 def copied(to):
     """A copy of the library, no kernel compiled."""
@@ -63,6 +65,7 @@ def usual():
     return [pytest.approx(float(number), rel=1e-6) for number in table.ravel()]
 
 
+@PRIVATE_BY_MODE
 def test_kernels_are_kept_among_the_temporary_files_where_there_is_no_other_place(package, usual, tmp_path):
     assert drawn(package, tmp_path) == usual
     (folder,) = tmp_path.iterdir()
@@ -71,6 +74,7 @@ def test_kernels_are_kept_among_the_temporary_files_where_there_is_no_other_plac
     assert any(folder.iterdir())
 
 
+@PRIVATE_BY_MODE
 def test_a_folder_that_others_can_write_is_not_trusted(package, usual, tmp_path):
     folder = tmp_path / f"vitalrank-numba-{os.getuid()}"
     folder.mkdir()
@@ -169,7 +173,7 @@ def test_kernels_run_from_a_zip_file(usual, tmp_path):
     assert [float(number) for number in numbers] == usual
 
 
-@pytest.mark.skipif(os.name == "nt", reason="access lists, not modes, protect folders on Windows")
+@PRIVATE_BY_MODE
 def test_a_folder_is_private_if_only_its_owner_can_write_it_or_replace_it(tmp_path, monkeypatch):
     mine, shared = tmp_path / "mine", tmp_path / "shared"
     inside = shared / "inside"
@@ -183,7 +187,7 @@ def test_a_folder_is_private_if_only_its_owner_can_write_it_or_replace_it(tmp_pa
     assert not is_private.__wrapped__(mine)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="access lists, not modes, protect folders on Windows")
+@PRIVATE_BY_MODE
 def test_a_given_folder_that_others_can_write_is_passed_over(package, usual, tmp_path):
     given, home = tmp_path / "given", tmp_path / "home"
     given.mkdir()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 
@@ -66,6 +65,7 @@ def test_nothing_of_the_log_is_recommended_again(log, run, capsys):
     ],
 )
 def test_absurd_sizes_are_told_in_one_line(log, tmp_path, capsys, words, complained):
+    resource = pytest.importorskip("resource")  # not on Windows
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (64 << 30, hard))  # a machine that has more
     try:

@@ -5,7 +5,6 @@ import json
 import os
 import random
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -196,6 +195,7 @@ def test_a_folder_that_cannot_be_written_fails_before_training(tmp_path):
 
 def test_a_full_disk_keeps_the_old_run(folder):
     before = everything(folder)
+    resource = pytest.importorskip("resource")  # not on Windows
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # the system then refuses larger files
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -329,6 +328,7 @@ def test_ctrl_c_loses_the_running_trial_alone(tune, whole, tmp_path):
 @pytest.mark.parametrize("file", ["study.db", "study.journal"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_disk_that_fills_ends_the_search_in_one_line_and_loses_no_trial(tune, tmp_path, file, workers):
+    resource = pytest.importorskip("resource")  # not on Windows
     storage, (soft, hard) = tmp_path / file, resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fill(number, news):
