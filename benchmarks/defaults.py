@@ -1,4 +1,4 @@
-"""What who sets nothing gets: MF with VINS at its defaults, beside other defaults, on seven logs.
+"""MF with VINS at its default settings, next to the defaults of other models, on seven logs.
 
     python benchmarks/defaults.py --data FOLDER [--logs steam,...] [--settings default,ours]
     python benchmarks/defaults.py    # the table of what defaults.jsonl holds

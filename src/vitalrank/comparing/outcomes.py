@@ -1,4 +1,4 @@
-"""One finished run: what it scored and what it did, in memory and on disk."""
+"""The outcome of one run: its scores and its history, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORMAT = 1  # of a file with a digest; version 0.1 wrote the outcome alone
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one model, trained with one sampler and one seed, came to."""
+    """The outcome of one model trained with one sampler and one seed."""
 
     label: str
     model: str  # its repr

@@ -1,4 +1,4 @@
-"""From outcomes to a ranking: means and spread over seeds, and whether a difference is more than luck."""
+"""From outcomes to a ranking: means and spread over seeds, and whether differences are significant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics beyond accuracy while the lists pass by, block by block, so that they need not be kept."""
+"""Metrics beyond accuracy, accumulated over blocks of lists, so that the lists need not be kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BeyondAccuracy:
     Parameters
     ----------
     names
-        Names out of ``metrics.BEYOND``; others are left to whoever knows them.
+        Names out of ``metrics.BEYOND``; others are ignored.
     lengths
         Lengths of the lists.
     train, exclude

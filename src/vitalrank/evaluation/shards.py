@@ -50,7 +50,7 @@ class ShardWriter(ProcessGroup):
         text = np.frombuffer(json.dumps(about).encode(), np.uint8)
         check_output(path, lambda head: _is_shard(path), force)
         arrays = {str(number): array for number, array in enumerate(self._arrays)}
-        with atomic_write(path) as draft, draft.open("wb") as file:
+        with atomic_write(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **{_ABOUT: text}, **arrays)
 
 

@@ -1,4 +1,4 @@
-"""How sure an average over users is, and whether one model is better than another."""
+"""Confidence intervals of averages over users, and paired tests between two models."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class ItemKNN(ItemWeightModel):
     neighbours
         ``k``.
     shrinkage
-        ``lambda``: pulls down similarities that rest on few users.
+        ``lambda``: shrinks similarities that rest on few users.
     similarity
         ``"cosine"``, ``"tfidf"`` or ``"bm25"``.
     k1, b

@@ -1,4 +1,4 @@
-"""The paper's tables and figures on logs of one's own: one experiment per name, resumable, told with its settings."""
+"""The paper's tables and figures on logs of one's own: one experiment per name, resumable, shown with its settings."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _samplers(found: Data, order: str = "order") -> list[str]:
 
 
 def _knn_above(found: Data, than: str, order: str = "order", counted: str = "") -> str:
-    """Item-KNN is not counted, but where it is above a sampler that is told, with what it would make of the count."""
+    """Samplers that Item-KNN beats, and the count with Item-KNN included; the claim itself does not count it."""
     names = found[order]
     if _KNN not in names or names.index(_KNN) > names.index(than):
         return ""
@@ -165,7 +165,7 @@ def top_two(results: ResultsByExperiment) -> Iterator[Finding]:
 
 
 def against(other: str) -> Callable[[ResultsByExperiment], Iterator[Finding]]:
-    """VINS better than another one, and by more than luck."""
+    """Whether VINS is better than another method, significantly."""
 
     def check(results: ResultsByExperiment) -> Iterator[Finding]:
         for log, found in found_logs(results, "table2"):

@@ -1,4 +1,4 @@
-"""What the measured seconds and tries say to the claims of the paper."""
+"""Checks of the paper's claims about time and tries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def training_time(most: float) -> Callable[[ResultsByExperiment], Iterator[Findi
 
 
 def fewer_tries(results: ResultsByExperiment) -> Iterator[Finding]:
-    """Late in training; all epochs that were looked at are told, since early ones may differ."""
+    """Late in training; all epochs looked at are reported, since early ones may differ."""
     for log, found in found_logs(results, "table3"):
         shared = [epoch for epoch in found.get("vins", {}) if epoch in found.get("lfm-w", {})]
         pairs = [(found["vins"][epoch]["mean"], found["lfm-w"][epoch]["mean"]) for epoch in shared]
@@ -44,7 +44,7 @@ def time_saved(least: float) -> Callable[[ResultsByExperiment], Iterator[Finding
     return check
 
 
-def dear(results: ResultsByExperiment) -> Iterator[Finding]:
+def expensive(results: ResultsByExperiment) -> Iterator[Finding]:
     for log, found in found_logs(results, "table4"):
         if "lfm-w" in found and found["lfm-w"]["relative"] is not None:
             times = found["lfm-w"]["relative"]

@@ -35,7 +35,7 @@ def seconds_per_epoch(data: Data) -> str:
 
 
 def _workers(found: object) -> list[int]:
-    """How many runs were side by side with those of this study, where that is known."""
+    """The number of runs that ran in parallel, where known."""
     if not isinstance(found, dict) or found.get("earlier"):
         return []
     own = {found["workers"]} if "seconds" in found and "workers" in found else set()
@@ -43,7 +43,7 @@ def _workers(found: object) -> list[int]:
 
 
 def by_buffer(data: Data) -> str:
-    """Table 5: one line for each log, metric and sampler."""
+    """Table 5: one row per log, metric and sampler."""
     rows = []
     for name, log in data["logs"].items():
         for metric in ("f1@10", "ndcg@10"):

@@ -40,14 +40,14 @@ def _timed_units(study: Study, source: Source) -> Iterator[tuple[StudyMethod, St
 
 
 def seconds_per_epoch(study: Study, source: Source) -> Data:
-    """Table 4: seconds of an epoch, and how many times Uniform's they are."""
+    """Table 4: seconds per epoch, and their ratio to Uniform's."""
     rows: Data = {}
     for method, job in _timed_units(study, source):
         result = study.store.read(job) or {}
-        told = result.get("seconds") or []
-        if told:
+        timed = result.get("seconds") or []
+        if timed:
             # The first epoch also warms caches.
-            seconds = float(np.mean(told[1:] or told))
+            seconds = float(np.mean(timed[1:] or timed))
             rows[method.name] = {
                 "label": method.label, "beyond": method.beyond, "seconds": seconds,
                 "workers": result.get("workers", study.settings.timed_workers),
@@ -59,18 +59,18 @@ def seconds_per_epoch(study: Study, source: Source) -> Data:
 
 
 def how_timed(study: Study) -> Data:
-    """Runs side by side, as they are now, and the epochs of each."""
+    """The number of parallel runs, and the epochs of each."""
     return {"workers": study.settings.timed_workers, "epochs": study.settings.timed_epochs}
 
 
 def _beside(results: Sequence[Result]) -> Data:
-    """The most runs that were side by side with these, themselves counted; nothing where that is not known."""
+    """The largest number of runs in parallel with these, themselves included; empty where unknown."""
     known = [result["workers"] for result in results if "workers" in result]
     return {"workers": max(known)} if known else {}
 
 
 def _seconds_of_epochs(runs: Sequence[Outcome]) -> Data | None:
-    """Seconds of an epoch in whole trainings, which run beside others and are counted."""
+    """Seconds per epoch in whole training runs, which share the machine with others."""
     return mean_and_spread([float(np.mean([record["seconds"] for record in run.records])) for run in runs])
 
 
@@ -178,7 +178,7 @@ def _variations(study: Study, source: Source) -> Iterator[tuple[str, list[StudyJ
     if best is None:
         return
     reg = float(best.training["reg"])
-    first = study.settings.runoff_seeds  # with those before, the tuned settings won: they were lucky for them
+    first = study.settings.runoff_seeds  # the tuned settings were picked for the earlier seeds, which favours them
     seeds = range(first, first + study.settings.variation_seeds)
     changes = [("as tuned", "sampler", {}), *((name, "sampler", change) for name, change in SAMPLER_CHANGES)]
     changes += [(f"reg times {factor:g}", "training", {"reg": float(f"{reg * factor:.3g}")}) for factor in REG_FACTORS]

@@ -1,4 +1,4 @@
-"""What a study lacks, from the data of an earlier one; every figure of it is marked."""
+"""Fill gaps of a study with the data of an earlier one; every such figure is marked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vitalrank.paper.methods import METHODS, MODEL_LABELS
 from vitalrank.paper.quality import standings
 
 MARK = "‡"
-_HOLDERS = ("rows", *MODEL_LABELS)  # what may lie between a log and its methods
+_HOLDERS = ("rows", *MODEL_LABELS)  # levels between a log and its methods
 
 
 def fill_in(data: Data, past: Data) -> Data:
@@ -56,7 +56,7 @@ def _is_row(found: Data) -> bool:
 
 
 def mark_of(row: Data) -> str:
-    """What stands behind a figure of an earlier study."""
+    """The mark after a figure of an earlier study."""
     return MARK if row.get("earlier") else ""
 
 

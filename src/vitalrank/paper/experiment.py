@@ -1,4 +1,4 @@
-"""What an experiment is: what it needs run, the data it makes of that, and how the data are shown."""
+"""An experiment: the runs that it needs, the data made of them, and how the data are shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def nothing(study: Study) -> list[Task]:
 
 
 def nothing_shared(study: Study) -> Data:
-    """Every log has data of its own alone."""
+    """No data are shared by the logs."""
     return {}
 
 

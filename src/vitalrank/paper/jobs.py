@@ -68,7 +68,7 @@ class StudyJob:
     @cached_property
     def key(self) -> str:
         """A short name that differs whenever the work does."""
-        text = json.dumps({**self.described(), "contender": None}, sort_keys=True)  # two may share their work
+        text = json.dumps({**self.described(), "contender": None}, sort_keys=True)  # two kinds may share one training
         return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
     @property
@@ -82,7 +82,7 @@ class StudyJob:
 
     @property
     def cost(self) -> float:
-        """How long it may take, roughly and relative to others."""
+        """A rough relative cost, to start the longest first."""
         return self.method.cost * Path(self.source.path).stat().st_size
 
     def make(self) -> Recommender:
@@ -132,7 +132,7 @@ class FinishedTraining:
     seconds: float
     processor_seconds: float  # of training and looks at valid, by all threads
     is_cut: bool
-    folder: Path  # of the study's jobs
+    folder: Path  # in the folder of the study's jobs
 
 
 @dataclass(frozen=True)
@@ -204,14 +204,14 @@ def _short(value: object) -> Any:
 
 
 def _plane(run: FinishedTraining) -> Result:
-    """Its item vectors in the plane."""
+    """A projection of its item vectors."""
     shown = project(run.model, sample=_SHOWN)
     points = [[round(x, 3), round(y, 3)] for x, y in shown.points.tolist()]
     return {"method": shown.method, "points": points, "degree_class": shown.degree_class.tolist()}
 
 
 def _tries(run: FinishedTraining) -> Result:
-    """How long it searched, epoch by epoch."""
+    """Its tries by epoch."""
     shown = ("epoch", "tries", "tries_sd", "vanished", "unviolated", "imbalance")
     return {"records": [{name: record.get(name) for name in shown} for record in run.model.history], "cut": run.is_cut}
 

@@ -134,8 +134,8 @@ def _gain_cells(logs: Data, place: int) -> list[str]:
     for log in logs.values():
         for metric in ("f1@10", "ndcg@10"):
             found = log["ours_against"].get(_baseline(log, metric, place))
-            told = "" if found is None or metric == "f1@10" else f", p {p_text(found['p'])}"
-            cells.append(GAP if found is None else percent(found["relative"][metric]) + told)
+            p_value = "" if found is None or metric == "f1@10" else f", p {p_text(found['p'])}"
+            cells.append(GAP if found is None else percent(found["relative"][metric]) + p_value)
     return cells
 
 
@@ -147,7 +147,7 @@ def _baseline(log: Data, metric: str, place: int) -> str | None:
 
 
 def _chosen_settings(logs: Data, names: Sequence[str]) -> list[str]:
-    """What the search chose, and what each run was like; its processor seconds, which older studies did not tell."""
+    """What the search chose, and the cost of its runs; older studies did not record processor seconds."""
     parts = []
     for log, found in logs.items():
         shown = [found["rows"][name] for name in names if found["rows"].get(name, {}).get("settings") is not None]

@@ -1,4 +1,4 @@
-"""Who is compared: the paper's twelve, what came after, and the space each is tuned over."""
+"""The methods compared: the paper's twelve, later ones, and the search space of each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DEEP_STEPS: Space = {"reg": Range(0.005, 0.12, log=True), "lr": Range(0.001, 0.0
 DEEP_TRAINING = {"batch": None}  # by the size of the log, as for MF
 # L2 counts every occurrence: with k negatives a positive there are k times as many.
 MANY: Space = {**STEPS, "reg": Range(0.0003, 0.05, log=True)}
-_DEAR = 5.0  # times an epoch of Uniform
+_EXPENSIVE = 5.0  # times an epoch of Uniform
 _DEEP = ("fpmc", "marank", "irgan")
 # Of LFM-W and VINS alike.
 MARGIN = Range(0.25, 2.0, log=True)
@@ -80,11 +80,11 @@ class StudyMethod:
     @property
     def is_costly(self) -> bool:
         """Whether a study may want to try fewer settings of it."""
-        return self.cost > _DEAR
+        return self.cost > _EXPENSIVE
 
     @property
     def is_deep(self) -> bool:
-        """Whether its model costs so much that trials, seeds and lengths of its runs are its own."""
+        """Whether its model is so expensive that it has its own number of trials, seeds and epochs."""
         return self.model in _DEEP
 
     @property

@@ -1,4 +1,4 @@
-"""The page: claim by claim, what held on these logs; every sentence about results is made from the data."""
+"""The page: which claims held on these logs; every sentence about results is generated from the data."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _written(path: Path, title: str) -> list[str]:
 
 
 def _summary(results: Mapping[str, Data]) -> list[str]:
-    """One line a claim; what was not asked is counted below."""
+    """One row per claim; claims that were not checked are counted below."""
     found = [(claim, claim.findings(results)) for claim in CLAIMS]
     rows = [
         [claim.text, claim.section, f"**{verdict(findings)}**", tally(findings)]
@@ -96,7 +96,7 @@ def _gain(one: str, other: str, found: Sequence[Data]) -> list[list[str]]:
 
 
 def _agreement(table: Data) -> list[str]:
-    """How alike the order is to the paper's."""
+    """How similar the order is to the paper's."""
     said = []
     for log, found in table["logs"].items():
         theirs = published(NDCG, log)
@@ -115,7 +115,7 @@ def _claims(results: Mapping[str, Data]) -> list[str]:
 
 
 def _detail(claim: Claim, results: Mapping[str, Data]) -> list[str]:
-    """A claim, and below it a line for each log; nothing of one that was not run."""
+    """A claim, and below it a line for each log; empty if its experiment was not run."""
     findings = claim.findings(results)
     if findings is None:
         return []
@@ -125,7 +125,7 @@ def _detail(claim: Claim, results: Mapping[str, Data]) -> list[str]:
 
 
 def _variations(results: Mapping[str, Data]) -> list[str]:
-    """What a change of one setting does, and the best one on each log."""
+    """The effect of changing one setting, and the best change on each log."""
     if "variations" not in results:
         return []
     lines = []

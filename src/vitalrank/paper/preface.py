@@ -18,7 +18,7 @@ _INTRO = """\
 Yu, Pei, Zhang, Liang, Bai, Chawla and Zhang, "Addressing class-imbalance problem for personalized ranking",
 arXiv 2005.09272, on the logs named below.{logs}
 
-This page is written by `vitalrank paper`; each verdict is computed from the data beside it.
+This page is written by `vitalrank paper`; each verdict is computed from the data next to it.
 """
 
 _OTHER_LOGS = """ **{which} not the paper's own**: a log named
@@ -70,7 +70,7 @@ def _is_the_papers(log: str, observations: int) -> bool:
 
 
 def _too_small(results: Mapping[str, Data]) -> list[str]:
-    """A warning where what was trained was no larger than ``--quick`` makes it."""
+    """A warning where the study was no larger than with ``--quick``."""
     trained = {name: data["facts"] for name, data in results.items() if EXPERIMENTS[name].plan is not nothing}
     small = [name for name, facts in trained.items() if _is_small(facts)]
     if not small:
@@ -121,7 +121,7 @@ def _exceptions(settings: Data) -> dict[str, str]:
 
 
 def _taken(facts: Data) -> str:
-    """Whose settings were taken from an earlier study, unless all were."""
+    """The methods whose settings were taken from an earlier study, unless all were."""
     taken = facts.get("taken", {})
     if all(set(names) == set(facts["contenders"]) for names in taken.values()):
         return ""

@@ -1,4 +1,4 @@
-"""The paper's own figures, to compare orders and ratios with: its Tables 1 to 4.
+"""The paper's published figures (Tables 1 to 4), for comparing orders and ratios.
 
 Yu et al., "Addressing class-imbalance problem for personalized ranking", arXiv 2005.09272.
 """

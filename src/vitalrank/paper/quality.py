@@ -36,7 +36,7 @@ def studies(study: Study) -> list[Task]:
 
 
 def pictured_studies(study: Study) -> list[Task]:
-    """Tune and run Uniform and VINS, and draw a picture of each."""
+    """Tune and run Uniform and VINS, with a projection of each."""
     pairs = [(source, METHODS[name]) for source in study.sources for name in study.among(PICTURED)]
     tasks = [study.tune_and_run(source, method) for source, method in pairs]
     return tasks + [_one_more(study, "picture", source, method) for source, method in pairs]
@@ -63,7 +63,7 @@ def scores(study: Study, source: Source) -> Data:
 
 
 def _when_all_are_done(study: Study, source: Source, method: StudyMethod) -> list[Outcome]:
-    """The outcomes of a method, none before its last seed: a mean over other seeds than the others' ranks nothing."""
+    """The outcomes of a method once all seeds are done; means over different seeds are not comparable."""
     is_done = all(study.store.read(job) is not None for job in study.finals(source, method))
     return study.outcomes(source, method) if is_done else []
 
@@ -98,12 +98,12 @@ def _only(runs: Mapping[str, Sequence[Outcome]], form: str) -> dict[str, Sequenc
 
 
 def _row(study: Study, source: Source, method: StudyMethod, runs: Sequence[Outcome]) -> Data:
-    """One line of the table; without runs, how far the search has come."""
+    """One row of the table; without runs, the progress of the search."""
     searched = {job.key: study.store.read(job) for job in study.search(source, method).jobs}
     trials = [searched[job.key] for job in study.trials(source, method)]
     best = study.best(source, method)
     results = [study.store.read(job) for job in study.finals(source, method)]
-    told = [result for result in results if result is not None]
+    known = [result for result in results if result is not None]
     return {
         "label": method.label,
         "beyond": method.beyond,
@@ -111,19 +111,19 @@ def _row(study: Study, source: Source, method: StudyMethod, runs: Sequence[Outco
         "trials_failed": sum(trial is not None and trial["value"] is None for trial in trials),
         "settings": None if best is None else _settings(best),
         "metrics": {name: mean_and_spread([run.metrics[name] for run in runs]) for name in METRICS} if runs else None,
-        "valid": mean_and_spread([result["value"] for result in told if result["value"] is not None]),
+        "valid": mean_and_spread([result["value"] for result in known if result["value"] is not None]),
         "best_epoch": mean_and_spread([run.best_epoch for run in runs if run.best_epoch is not None]),
         "epochs": mean_and_spread([len(run.records) for run in runs if run.records]),
         "tries": mean_and_spread([run.tries for run in runs if run.tries is not None]),
         "training_seconds": mean_and_spread([run.seconds for run in runs]),
-        "processor_seconds": mean_and_spread(_spent(told)),
+        "processor_seconds": mean_and_spread(_spent(known)),
         "search_processor_seconds": sum(_spent(searched.values())) or None,
-        "cut": sum(bool(result.get("cut")) for result in told),
+        "cut": sum(bool(result.get("cut")) for result in known),
     }
 
 
 def _spent(results: Iterable[Result | None]) -> list[float]:
-    """Processor seconds of those runs that told them."""
+    """Processor seconds of the runs that recorded them."""
     return [result["processor_seconds"] for result in results if result and "processor_seconds" in result]
 
 
@@ -134,7 +134,7 @@ def _settings(settings: Settings) -> dict[str, Any]:
 
 
 def _against(one: str, runs: Mapping[str, Sequence[Outcome]]) -> Data:
-    """One against each other: relative difference, and a paired test over users, adjusted for their number."""
+    """One method against each other: relative difference, and a paired test over users, adjusted for multiple tests."""
     if one not in runs:
         return {}
     mine = _per_user(runs[one])
@@ -162,7 +162,7 @@ def long_runs(study: Study) -> list[Task]:
 
 
 def _one_more(study: Study, kind: str, source: Source, method: StudyMethod) -> Task:
-    """One run of another kind with the best settings."""
+    """One more run, of another kind, with the best settings."""
 
     def jobs() -> list[StudyJob]:
         job = study.varied(kind, source, method, LONG_SEED)
@@ -171,19 +171,19 @@ def _one_more(study: Study, kind: str, source: Source, method: StudyMethod) -> T
     return study.after_tuning(source, method, jobs)
 
 
-def _told(study: Study, kind: str, source: Source, method: StudyMethod) -> Result:
-    """What such a run told; nothing before it is finished."""
+def _result_of(study: Study, kind: str, source: Source, method: StudyMethod) -> Result:
+    """The result of such a run; None before it is finished."""
     job = study.varied(kind, source, method, LONG_SEED)
     return {} if job is None else study.store.read(job) or {}
 
 
 def tries_by_epoch(study: Study, source: Source) -> Data:
     """Table 3: mean and deviation of the tries of LFM-W and VINS."""
-    return {name: _tries(_told(study, "long", source, METHODS[name])) for name in study.among(SEARCHERS)}
+    return {name: _tries(_result_of(study, "long", source, METHODS[name])) for name in study.among(SEARCHERS)}
 
 
-def _tries(told: Result) -> Data:
-    records = {record["epoch"]: record for record in told.get("records") or []}
+def _tries(outcome: Result) -> Data:
+    records = {record["epoch"]: record for record in outcome.get("records") or []}
     shown = [(epoch, records[epoch]) for epoch in TRIES_AT if epoch in records]
     return {
         str(epoch): {"mean": record["tries"], "sd": record["tries_sd"], "unviolated": record["unviolated"]}
@@ -197,10 +197,10 @@ def epochs_shown(study: Study) -> Data:
 
 
 def pictures(study: Study, source: Source) -> Data:
-    """Figure 3: item vectors in the plane, and how much they tell of popularity."""
+    """Figure 3: item vectors in the plane, and how strongly they reflect popularity."""
     found: Data = {}
     for name in study.among(PICTURED):
-        shown = _told(study, "picture", source, METHODS[name])
+        shown = _result_of(study, "picture", source, METHODS[name])
         runs = study.outcomes(source, METHODS[name])
         if "points" in shown and runs:
             found[name] = {

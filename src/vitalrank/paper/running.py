@@ -45,11 +45,11 @@ def run_paper(
     Parameters
     ----------
     experiments
-        What to run; their runs are shared, and all of them are under way at once.
+        What to run; their runs are shared, and all of them run at once.
     study
         The study.
     out
-        The folder; what other experiments left there stays and is told of on the page.
+        The folder; results of other experiments there are kept and appear on the page.
     command
         What a reader would type to repeat it.
     earlier

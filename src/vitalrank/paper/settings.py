@@ -1,4 +1,4 @@
-"""How large a study is: trials, seeds, epochs, machine."""
+"""The size of a study: trials, seeds, epochs, machine."""
 
 from __future__ import annotations
 

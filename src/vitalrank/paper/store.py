@@ -34,12 +34,12 @@ class Store:
         return result if is_whole else None
 
     def write(self, job: StudyJob, result: Result) -> None:
-        """Keep a result; it appears whole or not at all."""
+        """Write a result atomically."""
         write_text(self._place(job), json.dumps({"unit": job.described(), "result": result}))
         self._known[job.key] = result
 
     def outcome(self, job: StudyJob) -> Outcome | None:
-        """What a finished job scored on test, user by user; None if it did not come so far."""
+        """What a finished job scored on test, user by user; None if it did not get that far."""
         result = self.read(job)
         return None if result is None else read_outcome(outcome_file(self.folder, job), {"seed": job.seed})
 
@@ -69,7 +69,7 @@ def _checked(found: object, required: str) -> Result:
 
 
 def _would_run_longer(result: Result, limit: float | None) -> bool:
-    """Whether a run was cut that would now have more time; older ones do not know their limit."""
+    """Whether a run was cut short and would now have more time; older results do not record their limit."""
     if not result.get("cut") or limit is None:
         return bool(result.get("cut"))
     return bool(result.get("limit", limit) < limit)

@@ -1,4 +1,4 @@
-"""What a search over models found: the model for the log, a ranking, and what is a tie."""
+"""What a search over models found: the model for the log, a ranking, and which differences are ties."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vitalrank.models.base import Recommender
     from vitalrank.samplers import Sampler
 
-TIE = 0.05  # p-value from which on a difference may be luck
+TIE = 0.05  # significance level
 
 
 @dataclass(frozen=True)
