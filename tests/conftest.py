@@ -3,20 +3,23 @@ of the GPU are interpreted, unless VITALRANK_TEST_GPU asks for a real one.
 """
 
 import os
+from contextlib import suppress
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "4")
 if "VITALRANK_TEST_GPU" not in os.environ:
     os.environ["TRITON_INTERPRET"] = "1"
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from vitalrank.kernels.cpu.runtime import parallel
 
 parallel.MIN_SHARD_COST = 1  # threads share even the small batches of tests
-# No test depends on the clock: a busy machine may generate inputs slowly.
-settings.register_profile("vitalrank", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("vitalrank")
+with suppress(ModuleNotFoundError):  # make test-gpu needs pytest alone
+    from hypothesis import HealthCheck, settings
+
+    # No test depends on the clock: a busy machine may generate inputs slowly.
+    settings.register_profile("vitalrank", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("vitalrank")
 
 
 @pytest.fixture(scope="module")
