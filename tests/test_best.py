@@ -302,6 +302,37 @@ def test_the_same_again_goes_on_and_more_trials_are_added(log, monkeypatch, tmp_
     assert more.value >= first.value
 
 
+def test_who_was_at_work_when_the_final_began_takes_its_ranking(log, few, tmp_path):
+    asked = {"models": ["mostpopular", "itemknn"], "minutes": 5, "config": CONFIG, "out": tmp_path}
+    first = vr.best(log, **asked).label
+    study = studies.open_study(tmp_path / "study.db", "best", "none", 4, {})
+    note = study.user_attrs["ranking"]
+    early = [place for place in note["places"] if place[0] != first]  # the first came to its end too late
+    study.set_user_attr("ranking", {"at": note["at"] + 1e6, "places": early})
+    assert [vr.best(log, **asked).label] == [label for label, _ in early]
+    study.set_user_attr("ranking", {"at": note["at"], "places": early})
+    assert vr.best(log, **asked).label == first
+
+
+def test_a_trial_of_another_process_is_waited_for(log, few, monkeypatch):
+    train, valid, _ = log.split_last(0.2, valid=0.1)
+    candidates, _ = candidates_of(["itemknn"], [], CONFIG, (), train, 60.0)
+    clock = Clock(studies.open_study(None, "best", "none", 4, {}), 600.0)
+    with contest.opened(candidates, {"train": train, "valid": valid}, None, 0, None, clock):
+        claims = candidates[0].search.claims
+        monkeypatch.setattr(claims.worker, "is_alive", lambda name: True)
+        monkeypatch.setattr(claims.worker, "name", "other")
+        other = claims.claim(candidates[0].start, claims.history())
+        claims._running.clear()
+        monkeypatch.setattr(claims.worker, "name", "this")
+        outcome = {"state": "finished", "value": 0.9, "epoch": None, "epochs": 0, "seconds": 0.1}
+        monkeypatch.setattr(contest.time, "sleep", lambda _: claims.finish(other, outcome, 0.9, True))
+        search = contest.Contest(candidates, clock)
+        search.run()
+        assert search.ranked()[0][1].value == 0.9
+        assert len(claims.finished) == 3
+
+
 def test_another_log_is_refused(log, few, tmp_path):
     vr.best(log, **{**SMALL, "models": ["mostpopular"]}, out=tmp_path)
     other = vr.datasets.synthetic(users=70, items=60, interactions=1200, seed=1)

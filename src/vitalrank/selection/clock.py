@@ -27,7 +27,7 @@ class Clock:
     study: Study
     seconds: float  # the budget
     _name: str = field(default_factory=lambda: _PREFIX + secrets.token_hex(8))
-    _began: float = field(default_factory=time.time)
+    began: float = field(default_factory=time.time)  # of this process
     _noted: float = 0.0
 
     def note(self) -> None:
@@ -35,12 +35,12 @@ class Clock:
         now = time.time()
         if now - self._noted >= _EVERY:
             self._noted = now
-            self.study.set_user_attr(self._name, [self._began, now])
+            self.study.set_user_attr(self._name, [self.began, now])
 
     def spent(self) -> float:
         """Seconds until now."""
         sessions = {name: span for name, span in self.study.user_attrs.items() if name.startswith(_PREFIX)}
-        return union_length([*sessions.values(), (self._began, time.time())])
+        return union_length([*sessions.values(), (self.began, time.time())])
 
     def left(self) -> float:
         """Seconds of the budget that are left."""

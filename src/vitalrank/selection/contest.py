@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -17,8 +18,17 @@ from vitalrank.history import Record
 from vitalrank.interactions import Interactions
 from vitalrank.selection.candidates import Candidate, shared_hints
 from vitalrank.selection.clock import Clock
+from vitalrank.selection.trials import (
+    GROWTH,
+    best_trial,
+    final_seconds,
+    fit_seconds,
+    refit_seconds,
+    search_of,
+    seconds_spent,
+)
 from vitalrank.tuning import Trial, studies
-from vitalrank.tuning.claims import OUTCOME, Claims
+from vitalrank.tuning.claims import Claims
 from vitalrank.tuning.methods import Params
 from vitalrank.tuning.nearby import Nearby
 from vitalrank.tuning.running import study_facts
@@ -41,8 +51,7 @@ _CHEAP = 0.01  # of the budget: what fits in no longer is tried with each hint b
 _CHEAP_SCORING = 0.1  # the same, for hints that need no other fit
 _ONE_SHARE = 0.5  # of the time left that a single trial may take
 _MOST_RESERVED = 0.4  # of the budget, for the final and the refit
-_OVERHEAD = 0.5  # seconds of a finalist beside its training
-_GROWTH = 1.4  # a refit sees more rows than a trial did
+_POLL_SECONDS = 0.3
 _SAFETY = 1.3  # a fit without epochs may take so much longer than the slowest one before
 
 
@@ -69,11 +78,19 @@ class Contest:
                 self.clock.note()
                 chosen = self._next(exhausted)
                 if chosen is None:
-                    return
+                    if self.left() <= 0 or not self._others_run():
+                        return
+                    time.sleep(_POLL_SECONDS)
+                    exhausted.clear()  # what another process does not finish is open again
+                    continue
                 candidate, limit = chosen
                 candidate.compile()
-                if not _search(candidate).run_one(limit):
+                if not search_of(candidate).run_one(limit):
                     exhausted.add(candidate.label)
+
+    def _others_run(self) -> bool:
+        """Whether another process is at work on a trial, which may win."""
+        return any(search_of(one).claims.history().running for one in self.candidates)
 
     def left(self) -> float:
         """Seconds that are left for trials."""
@@ -99,7 +116,7 @@ class Contest:
         """The candidate whose turn it is, and the seconds that its next trial may take."""
         left = self.left()
         first, most = _FIRST_SHARE * left, min(_ONE_SHARE * left, self._most_seconds())
-        untried = [one for one in self.candidates if not _search(one).claims.history().alive]
+        untried = [one for one in self.candidates if not search_of(one).claims.history().alive]
         if left <= 0:  # the time was too short for anything: one result there shall be
             return (untried[0], self.clock.seconds) if untried and not self.ranked() else None
         if untried and not untried[0].has_steps:
@@ -113,11 +130,11 @@ class Contest:
         able = [one for one in open_ones if _can_start(one, min(left, self._most_seconds()))]
         if not able:
             return None
-        return min(able, key=_seconds), most
+        return min(able, key=seconds_spent), most
 
     def _most_seconds(self) -> float:
         """What a trial may take if it is to win: the final and the refit repeat it in the time that is left then."""
-        return self.clock.left() / (2 + _GROWTH)
+        return self.clock.left() / (2 + GROWTH)
 
     def _survivors(self) -> list[Candidate]:
         """The best of those that still have something to try; fewer the more of the budget is spent."""
@@ -125,14 +142,14 @@ class Contest:
         share = next((kept for until, kept in _RUNGS if spent < until), 0.0)
         count = max(_FEWEST, math.ceil(share * len(self.candidates)))
         searchable = [one for one, _ in self.ranked() if one.plan.space]
-        in_turn = [one for one in searchable if len(_search(one).claims.finished) < MOST_TRIALS]
+        in_turn = [one for one in searchable if len(search_of(one).claims.finished) < MOST_TRIALS]
         return in_turn[:count]
 
     def _has_cheap_hints(self, candidate: Candidate) -> bool:
         """Whether there are settings that are known to matter, not tried yet, and next to nothing to try."""
         if candidate.has_steps:
             return False
-        claims = _search(candidate).claims
+        claims = search_of(candidate).claims
         alive = claims.history().alive
         hint = next((params for params in candidate.variants() if params not in alive), None)
         if hint is None or len(alive) >= MOST_TRIALS:
@@ -170,53 +187,17 @@ def opened(
         yield
 
 
-def best_trial(candidate: Candidate) -> FrozenTrial | None:
-    """The trial with the best value on valid; of those with the same, the first."""
-    whole = [trial for trial in _search(candidate).whole if trial.value is not None]
-    return max(whole, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
-
-
 def near_best(ranked: Sequence[tuple[Candidate, FrozenTrial]]) -> Sequence[tuple[Candidate, FrozenTrial]]:
     """The best on valid, and those that its users are too few to tell from it."""
     best = float(ranked[0][1].value or 0.0)
-    users = max(1, int(np.count_nonzero(np.diff(_search(ranked[0][0]).valid.indptr))))
+    users = max(1, int(np.count_nonzero(np.diff(search_of(ranked[0][0]).valid.indptr))))
     least = best - _NEAR * math.sqrt(_SPREAD * best / users)
     return [pair for pair in ranked[:_MOST_NEAR] if float(pair[1].value or 0.0) >= least]
-
-
-def _search(candidate: Candidate) -> Search:
-    assert candidate.search is not None, "opened() comes first"
-    return candidate.search
-
-
-def fit_seconds(candidate: Candidate) -> float:
-    """The longest that a trial of the candidate took; others may have used a fitted model again."""
-    return max((float(trial.user_attrs[OUTCOME]["seconds"]) for trial in _search(candidate).whole), default=0.0)
-
-
-def final_seconds(candidate: Candidate, trial: FrozenTrial) -> float:
-    """What a finalist is estimated to take."""
-    return _OVERHEAD + _seconds_of(candidate, trial)
-
-
-def refit_seconds(candidate: Candidate, trial: FrozenTrial) -> float:
-    """What the training on the whole log is estimated to take."""
-    return _GROWTH * _seconds_of(candidate, trial)
-
-
-def _seconds_of(candidate: Candidate, trial: FrozenTrial) -> float:
-    """What the training of a trial takes when it is repeated."""
-    return float(trial.user_attrs[OUTCOME]["seconds"]) if candidate.has_steps else fit_seconds(candidate)
 
 
 def _can_start(candidate: Candidate, left: float) -> bool:
     """Whether a fit that cannot be stopped would end in time."""
     return candidate.has_steps or _SAFETY * fit_seconds(candidate) < left
-
-
-def _seconds(candidate: Candidate) -> float:
-    """Time that went into a candidate so far."""
-    return float(sum(trial.user_attrs[OUTCOME]["seconds"] for trial in _search(candidate).claims.finished))
 
 
 def _hints(candidate: Candidate, others: Sequence[Candidate]) -> list[Params]:

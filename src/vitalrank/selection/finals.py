@@ -26,7 +26,7 @@ from vitalrank.models.base import Recommender
 from vitalrank.models.trainable import TrainableModel
 from vitalrank.selection.candidates import Candidate
 from vitalrank.selection.clock import Clock
-from vitalrank.selection.contest import final_seconds, fit_seconds, refit_seconds
+from vitalrank.selection.trials import final_seconds, fit_seconds, refit_seconds
 from vitalrank.training import Trainer
 from vitalrank.tuning.claims import OUTCOME
 

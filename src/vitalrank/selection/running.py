@@ -20,6 +20,7 @@ from vitalrank.interactions import Interactions, check_log
 from vitalrank.metrics import METRICS
 from vitalrank.report.page import check_page, write_report
 from vitalrank.report.searched import SEARCH
+from vitalrank.selection.agreeing import agreed
 from vitalrank.selection.candidates import SAMPLERS, Candidate, candidates_of
 from vitalrank.selection.clock import Clock, resumable
 from vitalrank.selection.contest import FINALISTS, Contest, SearchCallback, opened
@@ -130,15 +131,14 @@ def best(
     with resumable(kept_in is not None), opened(candidates, parts, kept_in, seed, callback, clock):
         contest = Contest(candidates, clock)
         contest.run()
-        ranked = contest.ranked()
-        if not ranked:
+        if not contest.ranked():
             raise TrainingError("no trial came to a result in the time; give more minutes, or fewer models.")
         final_parts = dict(zip(("train", "test"), log.split_last(test), strict=True))
         request = _Request(
             log, final_parts, config, fixed, place, force, test, _metadata(log, config, test, valid, candidates)
         )
         with alone(place):
-            return request.finish(candidates, ranked, clock, left_out)
+            return request.finish(candidates, agreed(contest), clock, left_out)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from vitalrank.comparing.results import paired_p
 from vitalrank.config import TrainConfig
 from vitalrank.interactions import Interactions
 from vitalrank.selection.clock import Clock
-from vitalrank.selection.contest import FOLDS, final_seconds, near_best, refit_seconds
+from vitalrank.selection.contest import FOLDS, near_best
 from vitalrank.selection.finals import Ranked, final_store, method_of, run_finals
 from vitalrank.selection.results import TIE
+from vitalrank.selection.trials import final_seconds, refit_seconds
 
 Parts = dict[str, Interactions]
 Measure = Callable[[str, Sequence[Method]], list[Outcome]]  # a fold's name and the methods -> their outcomes
