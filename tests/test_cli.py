@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -236,8 +237,11 @@ def test_the_numbers_of_columns_are_those_of_the_file(bare, tmp_path, capsys):
 def test_how_a_log_is_read_is_part_of_a_saved_config(bare, tmp_path, capsys):
     words = ("fit", bare, "--model", "mostpopular", "--out")
     told(capsys, *words, tmp_path / "a", "--no-time", "--no-header", "--save-config", tmp_path / "saved.toml")
-    told(capsys, *words, tmp_path / "b", "--config", tmp_path / "saved.toml")
+    assert call(*words, tmp_path / "b", "--config", tmp_path / "saved.toml", "--sep", ",") == 0
     assert vr.load(tmp_path / "b").train.times is None
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1].partition("? ")[2])  # what to go on with
+    assert {"--no-time", "--no-header", "--sep"} < set(command)
+    assert told(capsys, *command[1:], "--models", "mostpopular", "--samplers", "uni", "--baselines", "none")["ranking"]
 
 
 def test_data_lists_the_known_sets(capsys):
@@ -289,6 +293,8 @@ def test_data_prepare_tells_the_shape(tmp_path, capsys):
         (["compare", "{log}", "--out", "{new}", "--set", "beta=1"], "NAME.SETTING=VALUE"),
         (["compare", "{log}", "--out", "{new}", "--set", "pop.beta=1"], "'pop' is not compared"),
         (["compare", "{log}", "--out", "{new}", "--set", "vins.speed=1"], "no setting 'speed'"),
+        (["compare", "{log}", "--out", "{new}", "--set", "ease.speed=1"], "ease has no setting 'speed'"),
+        (["compare", "{log}", "--out", "{new}", "--baselines", "mf"], "'mf' is trained with a sampler and no baseline"),
         (["compare", "{log}", "--out", "{new}", "--metric", "ndcg"], "ndcg@10"),
         (["compare", "{log}", "--out", "{new}", "--metric", "coverage@10"], "cannot rank; choose one of precision"),
         (["compare", "{log}", "--out", "{new}", "--seeds", "0"], "seeds"),

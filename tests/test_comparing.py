@@ -304,8 +304,14 @@ def test_baselines_are_added_unless_they_are_compared_already():
     assert {row.label for row in found.rows} >= {"uni", "mostpopular", "itemknn"}
     found = run(models={"mostpopular": vr.MostPopular}, samplers={}, seeds=1, baselines=["mostpopular", "itemknn"])
     assert sorted(row.label for row in found.rows) == ["itemknn", "mostpopular"]
-    with pytest.raises(vr.SettingError, match="no baseline"):
-        run(models={"small": small_mf}, seeds=1, baselines=["mf"])
+    popular = {"models": {"mostpopular": vr.MostPopular}, "samplers": {}, "seeds": 1}
+    found = run(**popular, baselines={"ease 9": lambda: vr.EASE(reg=9)})
+    assert sorted(row.label for row in found.rows) == ["ease 9", "mostpopular"]
+    with pytest.raises(vr.SettingError, match="share the name"):
+        run(**popular, baselines={"MostPopular": vr.ItemKNN})
+    for models in ({"small": small_mf}, {"mf": small_mf}):
+        with pytest.raises(vr.SettingError, match="no baseline"):
+            run(models=models, seeds=1, baselines=["mf"])
 
 
 def test_a_large_catalogue_is_compared_with_the_sparse_form_of_ease(monkeypatch):

@@ -33,7 +33,10 @@ def model_kind(name: str) -> Callable[..., Any]:
     >>> model_kind("itemknn")(neighbours=5)
     ItemKNN(neighbours=5, shrinkage=0.0, similarity='bm25', k1=1.2, b=0.3, neighbours_of='predicted', decay=1.0)
     """
-    kind = model_class(name)
+    try:
+        kind = model_class(name)
+    except SettingError:
+        raise SettingError(f"unknown model {name!r}; choose one of {', '.join(MODELS)}.") from None
     if kind.__name__.lower() not in MODELS:
         raise SettingError(f"{kind.__name__} takes modules of your own, in Python; choose one of {', '.join(MODELS)}.")
     return kind

@@ -47,7 +47,7 @@ def compare(
         typer.Option(
             "--set",
             metavar="NAME.SETTING=VALUE",
-            help="A setting of one sampler or model: vins.beta=0.5, mf.dim=32, uni.reg=0.01; repeatable.",
+            help="A setting of one sampler, model or baseline: vins.beta=0.5, uni.reg=0.01, ease.reg=100; repeatable.",
         ),
     ] = None,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep every trained model in the folder.")] = False,
@@ -61,18 +61,18 @@ def compare(
     """
     from vitalrank import comparing
     from vitalrank.cli.choices import read_log, save_config
-    from vitalrank.cli.methods import baseline_names, choices
+    from vitalrank.cli.methods import choices
     from vitalrank.report.page import check_page, write_report
 
     config = TrainConfig(**options.training_of(ctx))
     json, force = ctx.params["json"], ctx.params["force"]
-    chosen = choices(samplers, models, typed_and_filed(ctx, "settings"))
+    chosen = choices(samplers, models, typed_and_filed(ctx, "settings"), baselines)
     comparing.check_tables(out, [log], force)
     check_page(out / "report.html", [log], force)
     save_config(ctx, log, {**_typed(ctx), "set": chosen.table()})
     with nullcontext() if json else _reporter(config.epochs) as callback:
         results = comparing.compare(
-            read_log(log, ctx), chosen.samplers, chosen.makers, seeds=seeds, baselines=baseline_names(baselines),
+            read_log(log, ctx), chosen.samplers, chosen.makers, seeds=seeds, baselines=chosen.baselines,
             tune=tune, config=config, settings=chosen.training, fixed=options.training_of(ctx, given=True),
             test=ctx.params["test"], valid=ctx.params["valid"], out=out, keep_models=keep_models, callback=callback,
         )  # fmt: skip

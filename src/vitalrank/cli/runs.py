@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from vitalrank.models.trainable import TrainableModel
     from vitalrank.samplers import Sampler
 
+_LOG = {name: options.READING[name] for name in (*options.FORMAT, "min_user", "min_item")}  # how the log is read
+
 
 @taking.takes(options.READING, options.SPLIT, options.TRAINING, options.FILES)
 @over_ranks
@@ -105,7 +107,7 @@ def fit(
         print_json({**facts, "notes": found.notes})
         return
     typer.echo(printable(f"{made!r} trained on {made.train}; saved in {out}."))
-    for line in (*found.notes, *_summary(made, log, out)):
+    for line in (*found.notes, *_summary(made, f"{quote(str(log))}{taking.repeated(ctx, _LOG)}", out)):
         typer.echo(printable(line))
 
 
@@ -139,8 +141,8 @@ def _refit(
     return made.refit(log, sampler, checkpoint=out, **kept)
 
 
-def _summary(model: Recommender, log: Path, out: Path) -> Iterator[str]:
-    """How training went, and the commands to type next."""
+def _summary(model: Recommender, log: str, out: Path) -> Iterator[str]:
+    """How training went, and the commands to type next; ``log`` with the options by which it is read."""
     history = model.history
     if history:
         metric = (history.settings or {}).get("metric", "")
@@ -152,7 +154,7 @@ def _summary(model: Recommender, log: Path, out: Path) -> Iterator[str]:
         yield f"{history.sampler or type(model).__name__}: {kept}{score}, {seconds:.1f} s of training."
     command = "evaluate" if "test" in model.held_out else "inspect"
     yield f"Next: vitalrank {command} {quote(str(out))}"
-    yield f"Is another model better for this log? vitalrank compare {quote(str(log))} --out {quote(str(out))}-compared"
+    yield f"Is another model better for this log? vitalrank compare {log} --out {quote(str(out))}-compared"
 
 
 def _refuse_existing(out: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
+from shlex import quote
 from typing import Any
 
 import typer
@@ -45,3 +46,24 @@ def is_given(ctx: typer.Context, name: str) -> bool:
     """Whether an option was typed or stands in the config file."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
+
+
+def repeated(ctx: typer.Context, options: Mapping[str, tuple[Any, Any]]) -> str:
+    """The options that are not at their default, as they are typed, for another command; each after a blank."""
+    return "".join(
+        f" {_typed(name, ctx.params[name])}" for name, (_, default) in options.items() if ctx.params[name] != default
+    )
+
+
+def _typed(name: str, value: object) -> str:
+    """An option with its value.
+
+    Examples
+    --------
+    >>> _typed("min_user", 5), _typed("no_time", True), _typed("header", False), _typed("sep", "; ")
+    ('--min-user 5', '--no-time', '--no-header', "--sep '; '")
+    """
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"--{flag} {quote(str(value))}"

@@ -99,7 +99,7 @@ def methods_of(
     return methods
 
 
-def baselines_of(names: Sequence[str] | None, log: Interactions, taken: Collection[str] = ()) -> list[Method]:
+def baselines_of(models: Models | None, log: Interactions, taken: Collection[str] = ()) -> list[Method]:
     """Methods without training to compare with: those named, or the usual ones that are not compared already.
 
     Examples
@@ -109,12 +109,12 @@ def baselines_of(names: Sequence[str] | None, log: Interactions, taken: Collecti
     >>> [method.label for method in baselines_of(["mostpopular"], log)]
     ['mostpopular']
     """
-    kinds = {name: model_class(name) for name in (BASELINES if names is None else names) if name not in taken}
-    for name, kind in kinds.items():
-        if is_trained(kind):
+    makers = named_models(BASELINES if models is None else models)
+    for name, make in makers.items():
+        if is_trained(make()):
             raise SettingError(f"{name!r} is trained with a sampler and no baseline; name it among the models.")
-    methods = [Method(name, kind) for name, kind in kinds.items()]
-    is_large = names is None and log.n_items > _MOST_EASE_ITEMS
+    methods = [Method(name, make) for name, make in makers.items() if name not in taken]
+    is_large = models is None and log.n_items > _MOST_EASE_ITEMS
     return [sparse_form(method) if is_large and method.label == "ease" else method for method in methods]
 
 

@@ -74,7 +74,7 @@ def compare(
     models: Models = ("mf",),
     *,
     seeds: int | Sequence[int] = 3,
-    baselines: Sequence[str] | None = None,
+    baselines: Models | None = None,
     tune: int = 0,
     config: TrainConfig | None = None,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
@@ -101,8 +101,8 @@ def compare(
     seeds
         How many, or which. A model without a sampler runs once.
     baselines
-        Names of models without a sampler to compare with; None for MostPopular, ItemKNN and EASE, with more than
-        10,000 items in its sparse form. ``()`` for none.
+        Models without a sampler to compare with, as ``models`` takes them; None for MostPopular, ItemKNN and EASE,
+        with more than 10,000 items in its sparse form. ``()`` for none.
     tune
         Trials on the validation part for each method before its seeds, over ranges around the defaults, which are
         tried first; settings that differ from their defaults are kept. 0 takes all settings as they are.
@@ -136,6 +136,7 @@ def compare(
     chosen = seeds_of(seeds)
     check(methods, test, valid)
     methods += baselines_of(baselines, log, makers)
+    check(methods, test, valid)
     check_margin(methods, config, fixed)
     _check_metric(config)
     parts = dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True))
