@@ -98,9 +98,11 @@ def _data(model: Recommender) -> Iterator[str]:
         yield f"| {name} | {len(log):,} | {users:,} | {items:,} | {first} | {last} |"
     catalogue = f"{model.train.n_users:,} users and {model.train.n_items:,} items"
     yield from ("", f"The parts share {catalogue}. Fingerprint of the training log: `{model.train.fingerprint}`.")
-    if "valid" in model.held_out:
+    if "valid" in model.held_out and model.history.best_epoch is not None:
         yield "The best epoch was picked on `valid`; `test` was not read by the training."
-    elif not model.held_out:
+    elif model.held_out:
+        yield "The training read no part but `train`."
+    else:
         yield "Nothing is held out."
     yield ""
 

@@ -46,7 +46,8 @@ class FitCost:
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.bytes / 1e9:.1f} GB and {self.seconds:.0f} s"
+        size = f"{self.bytes / 1e9:.1f} GB" if self.bytes >= 1e9 else f"{max(1, self.bytes // 10**6)} MB"
+        return f"{size} and {self.seconds:.0f} s" if self.seconds >= 1 else f"{size} and less than a second"
 
 
 class EASE(ItemWeightModel):
