@@ -264,6 +264,7 @@ def test_data_prepare_tells_the_shape(tmp_path, capsys):
         (["fly"], "fly"),
         (["fit", "{log}"], "out"),
         (["fit", "{log}", "--out", "{new}", "--speed", "9"], "--speed"),
+        (["fitt", "{log}"], "Did you mean 'fit'? See "),
         (["fit", "none.csv", "--out", "{new}"], "none.csv"),
         (["fit", "{log}", "--out", "{new}", "--sampler", "warp"], "unknown sampler 'warp'"),
         (["fit", "{log}", "--out", "{new}", "--set", "beta"], "NAME=VALUE"),
@@ -282,8 +283,8 @@ def test_data_prepare_tells_the_shape(tmp_path, capsys):
         (["demo", "--seed", "-1"], "seed is -1"),
         (["fit", "{log}", "--out", "{new}", "--time", "time", "--no-time"], "--time time and --no-time exclude"),
         (["data", "prepare", "{log}", "{new}", "--time", "time", "--no-time"], "--time time and --no-time exclude"),
-        (["evaluate", "{new}"], "no model.json here"),
-        (["inspect", "{new}"], "no model.json here"),
+        (["evaluate", "{new}"], "no such folder; give one that fit or save() wrote"),
+        (["inspect", "{log}"], "no model.json here"),
         (["inspect", "{run}", "--n", "0"], "n=0"),
         (["inspect", "{run}", "--sample", "-1"], "sample is -1"),
         (["inspect", "{run}", "--seed", "-1"], "seed is -1"),
@@ -304,6 +305,13 @@ def test_data_prepare_tells_the_shape(tmp_path, capsys):
 def test_a_mistake_is_one_line_and_exit_code_2(log, run, tmp_path, capsys, words, part):
     places = {"log": log, "run": run, "new": tmp_path / "new"}
     assert part in complaint(capsys, *(word.format(**places) for word in words))
+
+
+def test_a_model_without_its_extra_says_what_to_install(log, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "vitalrank.models.sasrec", raising=False)
+    message = complaint(capsys, "fit", log, "--out", tmp_path / "new", "--model", "sasrec")
+    assert "SASRec needs torch: pip install 'vitalrank[torch]'" in message
 
 
 def test_a_comparison_that_cannot_rank_trains_nothing(log, tmp_path, capsys):

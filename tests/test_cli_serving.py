@@ -65,10 +65,10 @@ def test_reasons_exports_and_everybody(run, capsys, tmp_path):
         (["recommend", "{run}"], "give one of --user, --history or --all"),
         (["recommend", "{run}", "--all"], "--all needs --out"),
         (["recommend", "{run}", "--user", "u1", "--within", "genre"], "give --names"),
-        (["recommend", "{run}", "--user", "u1", "--items", "{run}/none"], "cannot be read"),
+        (["recommend", "{run}", "--user", "u1", "--items", "{run}/none"], "no such file"),
         (["export", "{run}", "--out", "{run}/x", "--format", "pickle"], "unknown export format 'pickle'"),
         (["serve", "{run}", "--host", "0.0.0.0"], "give --token-file"),
-        (["serve", "{run}/none"], "no model.json here"),
+        (["serve", "{run}/none"], "no such folder"),
     ],
 )
 def test_mistakes_are_one_line(run, capsys, words, message):

@@ -41,7 +41,7 @@ def read_folder(path: str | os.PathLike[str]) -> Saved:
     >>> read_folder("no/such/folder")
     Traceback (most recent call last):
     ...
-    vitalrank.errors.StorageError: no/such/folder: no model.json here; give a folder that save() wrote.
+    vitalrank.errors.StorageError: no/such/folder: no such folder; give one that fit or save() wrote.
     """
     return _undisturbed(Path(path), _read_folder)
 
@@ -141,7 +141,8 @@ def _open_meta(folder: Path) -> BufferedReader:
     try:
         return current_path(folder, META).open("rb")
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise StorageError(f"{folder}: no {META} here; give a folder that save() wrote.") from error
+        missing = f"no {META} here" if folder.exists() else "no such folder"
+        raise StorageError(f"{folder}: {missing}; give one that fit or save() wrote.") from error
     except PermissionError as error:
         raise StorageError(f"{path}: {_FORBIDDEN}") from error
     except (OSError, ValueError) as error:
@@ -157,7 +158,7 @@ def _parse_meta(file: BufferedReader, path: Path) -> dict[str, Any]:
         raise StorageError(f"{path}: nested too deeply; restore or save it again.") from error
     number = meta.get("format") if isinstance(meta, dict) else None
     if not isinstance(number, int) or not isinstance(meta.get("digests"), dict) or TENSORS not in meta["digests"]:
-        raise StorageError(f"{path}: not written by vitalrank; give a folder that save() wrote.")
+        raise StorageError(f"{path}: not written by vitalrank; give a folder that fit or save() wrote.")
     if number != FORMAT:
         raise StorageError(
             f"{path}: format {number}, written by vitalrank {meta.get('library')}; this version reads "

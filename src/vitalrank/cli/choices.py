@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from vitalrank import registry
 from vitalrank.cli.config import to_toml
 from vitalrank.cli.options import FIELDS, MODELS, STEPS, format_of
 from vitalrank.config import TrainConfig
@@ -33,13 +34,13 @@ def model_kind(name: str) -> Callable[..., Any]:
     >>> model_kind("itemknn")(neighbours=5)
     ItemKNN(neighbours=5, shrinkage=0.0, similarity='bm25', k1=1.2, b=0.3, neighbours_of='predicted', decay=1.0)
     """
-    try:
-        kind = model_class(name)
-    except SettingError:
-        raise SettingError(f"unknown model {name!r}; choose one of {', '.join(MODELS)}.") from None
-    if kind.__name__.lower() not in MODELS:
-        raise SettingError(f"{kind.__name__} takes modules of your own, in Python; choose one of {', '.join(MODELS)}.")
-    return kind
+    entry = registry.MODELS.get(name.lower())
+    choice = f"choose one of {', '.join(MODELS)}."
+    if entry is None:
+        raise SettingError(f"unknown model {name!r}; {choice}")
+    if entry.needs_modules:
+        raise SettingError(f"{entry.class_name} takes modules of your own, in Python; {choice}")
+    return model_class(name)
 
 
 def make_sampler(name: str, settings: Sequence[str]) -> Sampler:

@@ -54,6 +54,8 @@ def read_config(path: Path, known: Mapping[str, str], command: str) -> dict[str,
     """The keys and values of a file, all of them known; dashes and underscores are the same."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise StorageError(f"{path}: no such file; give a config file in TOML.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"{path}: cannot be read as a config file ({error}).") from error
     except RecursionError as error:

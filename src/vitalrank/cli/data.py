@@ -1,4 +1,4 @@
-"""``vitalrank data``: list, fetch and prepare logs."""
+"""``vitalrank data``: list, get and prepare logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vitalrank.cli import Commands, completion, options, taking
 from vitalrank.cli.output import print_json
 from vitalrank.errors import SettingError
 
-data = typer.Typer(help="Known data sets: list, fetch, prepare.", no_args_is_help=True, cls=Commands)
+data = typer.Typer(help="Known data sets: list, get, prepare.", no_args_is_help=True, cls=Commands)
 Share = Annotated[float, typer.Option(help="With --out: share held out for testing.")]
 ValidShare = Annotated[float, typer.Option(help="With --out: share of the rest held out for validation.")]
 Split = Annotated[

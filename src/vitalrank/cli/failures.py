@@ -87,7 +87,8 @@ def _explain(error: Exception) -> int:
         message = error.format_message()
         command = getattr(getattr(error, "ctx", None), "command_path", "vitalrank")
         # Without a message the help was shown in its place.
-        return complain(f"{message.removesuffix('.')}. See {command} --help.", 2) if message else 2
+        ended = message if message.endswith("?") else f"{message.removesuffix('.')}."
+        return complain(f"{ended} See {command} --help.", 2) if message else 2
     if isinstance(error, GroupError):
         code = TRY_AGAIN if error.gone else 2
         return _print(str(error), code) if is_reporter(error) else code

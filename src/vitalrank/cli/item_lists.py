@@ -58,6 +58,8 @@ def _lines(path: Path) -> list[tuple[int, str]]:
 
     try:
         text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise DataError(f"{printable(path)}: no such file; give a text file in UTF-8.") from error
     except (OSError, UnicodeError) as error:
         raise DataError(
             f"{printable(path)}: cannot be read ({type(error).__name__}); give a text file in UTF-8."

@@ -25,7 +25,7 @@ LONGEST_LINE = 1 << 26
 PARQUET = b"PAR1"
 PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 NOT_TEXT = {
-    b"PK\x03\x04": "a zip archive; unpack it first",
+    b"PK\x03\x04": "a zip archive; unpack it first (a workbook, such as .xlsx: save it as CSV)",
     b"BZh": "packed with bzip2; unpack it first",
     b"\xfd7zXZ": "packed with xz; unpack it first",
     b"ARROW1": "an Arrow file; save it as Parquet",
