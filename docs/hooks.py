@@ -20,6 +20,7 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
 REPOSITORY = "https://github.com/vitalrank/vitalrank"
 SOURCE = Path(__file__).parents[1] / "src"
 SOURCE_LINK = re.compile(r"(\[(?:`([\w.]+)`|[^\]]+)\])\(\.\./src/([\w/.]+)\)")
+ROLE = re.compile(r":(?:func|class|meth|mod|attr|data):<code>~?([\w.]+)</code>")  # as docstrings write references
 PUBLIC_NAME = re.compile(r"^::: vr\.(\S+)$", re.MULTILINE)
 SHIM = "https://unpkg.com/iframe-worker/shim"
 NOTEBOOK_LINK = re.compile(r"(\]\([^)\s]*)\.ipynb\)")
@@ -63,6 +64,16 @@ def line_of(name: str, text: str) -> int:
     return node.lineno
 
 
+def reference(found: re.Match[str]) -> str:
+    """A link that mkdocstrings resolves, by the name's definition; without one on these pages it stays code."""
+    shown = f"<code>{found[1].replace('vitalrank.', 'vr.', 1)}</code>"
+    value: Any = vitalrank
+    for name in found[1].split(".")[1:]:
+        value = getattr(value, name, None)
+    identifier = getattr(value, "__qualname__", None) and f"{value.__module__}.{value.__qualname__}"
+    return f'<autoref optional identifier="{identifier}">{shown}</autoref>' if identifier else shown
+
+
 def directive(found: re.Match[str]) -> str:
     """What mkdocstrings reads: ``::: vr.MF`` becomes the module that defines it, headed by its public name."""
     value: Any = vitalrank
@@ -73,7 +84,8 @@ def directive(found: re.Match[str]) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Formulas as MathML, which browsers draw without help."""
+    """Formulas as MathML, which browsers draw without help; references in docstrings as links where a page has them."""
+    html = ROLE.sub(reference, html)
     return FORMULA.sub(lambda found: mathml(unescape(found[2]).strip(), block=found[1] == "div"), html)
 
 
