@@ -2,7 +2,7 @@
 
     python benchmarks/ceiling.py --data FOLDER [--logs lastfm,ml-100k] [--seeds 3] [--epochs 25] [--planted 0.2]
 
-The test part is the last 20 % of each user. Of the training log a share is hidden, chosen at random: these pairs are
+The test set is the last 20 % of each user. Of the training log a share is hidden, chosen at random: these pairs are
 positives that the sampler takes for negatives. Runs at default settings for each sampler, ceiling and seed, which also
 chooses the hidden pairs; means of NDCG@10 on test of the last epoch (each seed's beside it), and of the share of the
 negatives of one more draw for every positive that are hidden positives (lift: that share over Uniform's of the same

@@ -109,7 +109,7 @@ def profile(log: vr.Interactions, name: str) -> dict[str, float]:
 
 
 def search(folder: Path, workers: int) -> dict[str, Any]:
-    """Seconds of a search over VINS's settings on yelp, several runs side by side; the test part is read once."""
+    """Seconds of a search over VINS's settings on yelp, several runs side by side; the test set is read once."""
     log = vr.read(folder / "yelp.tsv.gz").k_core(10, 10)
     train, valid, test = log.split_last(0.2, valid=0.1)
     space = {

@@ -48,7 +48,7 @@ def grid_defaults() -> Iterator[Run]:
         yield from cross(name, {}, {name: [value] for name, value in DEFAULTS.items()})
 
 
-# What a user gets who sets nothing, but a validation part.
+# What a user gets who sets nothing, but a validation set.
 DEFAULTS = {name: getattr(vr.TrainConfig, name) for name in ("epochs", "lr", "reg", "batch", "patience", "valid_every")}
 
 # The best by validation among the grids below, log by log.

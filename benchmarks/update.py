@@ -1,7 +1,7 @@
 """Back-test of updates: ten in a row without a refit between them, beside full refits on the same rows.
 
 ``python benchmarks/update.py DATA_FOLDER [LOG ...] [--seeds 2] [--set epochs=3]`` cuts the last 10 % of each log's time
-order into eleven parts. The first model is fitted on the first 90 %, for the epochs that a validation part picks. Each
+order into eleven parts. The first model is fitted on the first 90 %, for the epochs that a validation set picks. Each
 of the first ten parts makes a step: the model is updated on it (``fit(start=...)``), and beside it a model is trained
 anew on the same rows with the same settings. Both are evaluated on the part that follows, on users and items they know
 (NDCG@10). A part holds few rows, so single runs scatter by some per cent: each seed makes a chain of updates and refits

@@ -197,7 +197,7 @@ def test_finalists_are_trained_on_all_but_test(log, few):
         ({"minutes": 0}, "above 0"),
         ({"models": []}, "nothing to compare"),
         ({"models": ["nothing"]}, "unknown model"),
-        ({"valid": 0.0}, "valid part is empty"),
+        ({"valid": 0.0}, "valid set is empty"),
         ({"config": vr.TrainConfig(metric="coverage@10")}, "cannot rank"),
     ],
 )

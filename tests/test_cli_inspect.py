@@ -109,4 +109,4 @@ def test_a_page_replaces_an_earlier_one_and_nothing_else(trained, tmp_path, caps
 
 def test_a_page_needs_a_test_part(tmp_path, capsys):
     vr.MostPopular().fit(vr.datasets.synthetic(users=60, items=50, interactions=900, seed=0)).save(tmp_path / "p")
-    assert "holds out no test part" in complaint(capsys, "inspect", tmp_path / "p", "--page", tmp_path / "page.html")
+    assert "holds out no test set" in complaint(capsys, "inspect", tmp_path / "p", "--page", tmp_path / "page.html")

@@ -24,7 +24,7 @@ Split = Annotated[
         autocompletion=completion.among(("last", "loo", "time")),
     ),
 ]
-Cutoff = Annotated[str | None, typer.Option(metavar="TIME", help="With --split time: start of the test part.")]
+Cutoff = Annotated[str | None, typer.Option(metavar="TIME", help="With --split time: start of the test set.")]
 Memory = Annotated[str, typer.Option(help="With --out: maximum memory of the process.")]
 Temp = Annotated[Path | None, typer.Option(help="With --out: folder for temporary files.", show_default="inside --out")]
 PREPARED = {

@@ -82,7 +82,7 @@ def _train(console: Console, seed: int, epochs: int, folder: Path) -> Results:
     size = f"{log.n_users:,} users, {log.n_items:,} items, {len(log):,} interactions"
     console.print(f"A log with planted tastes and a long tail: {size}.", highlight=False)
     console.print(
-        "Each user's last 20 % is the test part; a tenth of the rest is the validation part, which picks the epoch.",
+        "Each user's last 20 % is the test set; a tenth of the rest is the validation set, which picks the epoch.",
         highlight=False,
     )
     console.print("The first run also compiles the kernels, which takes longer than the training.\n", style="dim")

@@ -95,7 +95,7 @@ def split_log(log: Interactions, ctx: typer.Context) -> SplitLog:
     if given["test_log"] is None:
         return parts_of(log, test, valid, split, cutoff)
     if cutoff is not None or is_typed(ctx, "test"):
-        raise SettingError("--test-log gives the test part; leave out --test and --cutoff.")
+        raise SettingError("--test-log gives the test set; leave out --test and --cutoff.")
     return _with_test_log(parts_of(log, 0.0, valid, "last" if split == "loo" else split), given["test_log"], ctx)
 
 

@@ -106,7 +106,7 @@ def tune(
     save_config(ctx, log, _own_file(ctx, fixed, searched))
     parts = read_parts(log, ctx)
     if "valid" not in parts.held_out:
-        raise SettingError("tune measures on the validation part; give a --valid share above 0.")
+        raise SettingError("tune measures on the validation set; give a --valid share above 0.")
     config = TrainConfig(**options.training_of(ctx))
     with _reporter(trials, quiet=ctx.params["json"]) as report:
         tuned = search(

@@ -33,7 +33,7 @@ class Outcome:
     model: str  # its repr
     sampler: str | None  # its repr; None for a model without one
     seed: int
-    metrics: dict[str, float]  # on the test part
+    metrics: dict[str, float]  # on the test set
     bands: dict[str, float]  # what hits on head, middle and tail items add to the metric that ranks
     records: list[Record]  # the history
     best_epoch: int | None

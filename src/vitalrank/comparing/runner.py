@@ -43,8 +43,8 @@ class Runner:
     config
         Training settings, but for the seed.
     parts
-        The log as ``train``, ``valid`` and ``test``. Without ``valid`` every run has all its epochs; a valid part that
-        is the test part is not left out of the lists.
+        The log as ``train``, ``valid`` and ``test``. Without ``valid`` every run has all its epochs; a validation
+        set that is the test set is not left out of the lists.
     counted
         Count the draws for the imbalance values.
     fixed
@@ -128,7 +128,7 @@ class Runner:
         return float(sum(record["seconds"] for record in history))
 
     def evaluate(self, model: Recommender, method: Method, seed: int, seconds: float, show: bool) -> Outcome:
-        """What the trained model scores on the test part; ``show`` adds a projection of its item vectors."""
+        """What the trained model scores on the test set; ``show`` adds a projection of its item vectors."""
         valid = self.parts.get("valid")
         hidden = [] if valid is None or valid is self.parts["test"] else [valid]
         metric, threads = self.config.metric, self.config.threads

@@ -85,9 +85,9 @@ def compare(
     keep_models: bool = False,
     callback: RunCallback | None = None,
 ) -> Results:
-    """Train every model with every sampler and every seed on one split, and rank them on the test part.
+    """Train every model with every sampler and every seed on one split, and rank them on the test set.
 
-    The epoch of each run is picked on the validation part; the test part is read once per run. Seconds are of
+    The epoch of each run is picked on the validation set; the test set is read once per run. Seconds are of
     training alone, compiling left out; the draws are counted for the imbalance values, which costs all alike.
 
     Parameters
@@ -104,7 +104,7 @@ def compare(
         Models without a sampler to compare with, as ``models`` takes them; None for MostPopular, ItemKNN and EASE,
         with more than 10,000 items in its sparse form. ``()`` for none.
     tune
-        Trials on the validation part for each method before its seeds, over ranges around the defaults, which are
+        Trials on the validation set for each method before its seeds, over ranges around the defaults, which are
         tried first; settings that differ from their defaults are kept. 0 takes all settings as they are.
     config
         Training settings; its ``metric`` ranks. The seed is replaced, and where a setting is the library's default

@@ -66,9 +66,9 @@ def settings_notes(results: Results) -> list[str]:
     """Where settings come from."""
     trials = results.metadata.get("tuning", {}).get("trials")
     if trials:
-        return [f"Settings of each method: the best of {trials} trials on the validation part."]
+        return [f"Settings of each method: the best of {trials} trials on the validation set."]
     if any(row.runs[0].sampler for row in results.rows):
-        return ["Settings were not tuned; --tune TRIALS (tune=) searches them on the validation part."]
+        return ["Settings were not tuned; --tune TRIALS (tune=) searches them on the validation set."]
     return []
 
 

@@ -57,7 +57,7 @@ def evaluate(
     at
         Lengths N of the lists.
     exclude
-        More logs whose items are left out, such as the validation part.
+        More logs whose items are left out, such as the validation set.
     by
         ``"degree"``: each metric among users of one training degree: below 10, 10 to 19, 20 to 49, 50 to 99, and
         100 or more.

@@ -1,4 +1,4 @@
-"""A test part that shares rows with the training log."""
+"""A test set that shares rows with the training log."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def checked_cut(at: Any, least: Any, share: float, name: str) -> Any:
 
 
 def fold_cutoffs(times: NDArray[Any], folds: int, share: float, given: Sequence[Time] | None) -> list[Any]:
-    """The first time of each fold's test part, ascending."""
+    """The first time of each fold's test set, ascending."""
     if given is not None:
         found = [to_cutoff(moment, times, "cutoffs") for moment in given]
     else:

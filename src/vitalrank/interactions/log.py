@@ -104,7 +104,7 @@ class Interactions(BuildableLog):
             in the unit of the times.
         now
             The time at which age is 0, no earlier than the last row; by default that of the last row. Split first: the
-            default of a whole log is later than the training part's.
+            default of a whole log is later than the training set's.
 
         Examples
         --------
@@ -127,7 +127,7 @@ class Interactions(BuildableLog):
 
         They are part of the log from then on: `negatives` holds them as a matrix, ``recommend(...,
         exclude_negatives=True)`` leaves them out, splits and saved models keep them. Where a pair is also a row of the
-        log, it is a positive. A training part of `split_time` or `rolling_folds` keeps only those before its cutoff.
+        log, it is a positive. A training set of `split_time` or `rolling_folds` keeps only those before its cutoff.
 
         Parameters
         ----------

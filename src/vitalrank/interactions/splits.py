@@ -31,7 +31,7 @@ def core_rows(users: NDArray[Any], items: NDArray[Any], min_user: int, min_item:
 
 
 def held_out(degree: Ints, fraction: float, valid: float | None, name: str = "split_last") -> tuple[Ints, Ints]:
-    """Rows of each user that go to the test and to the validation part.
+    """Rows of each user that go to the test and to the validation set.
 
     Test takes ``ceil(fraction * n)``, validation ``floor(valid * rest)`` but at least one; both shrink so that the
     user keeps one training row.

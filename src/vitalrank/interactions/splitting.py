@@ -22,7 +22,7 @@ UNSEEN = ("keep", "drop")
 
 
 class Unseen(NamedTuple):
-    """What a part of a split has and the training part has not."""
+    """What a part of a split has and the training set has not."""
 
     users: int
     items: int
@@ -40,7 +40,7 @@ class SplittableLog(LogArrays):
     ) -> tuple[Self, ...]:
         """Hold out the last interactions of every user; all parts share the ids.
 
-        The test part takes each user's last ``ceil(fraction * n)`` rows, or ``count`` of them, the validation part the
+        The test set takes each user's last ``ceil(fraction * n)`` rows, or ``count`` of them, the validation set the
         last ``floor(valid * rest)`` before them, but at least one; a user always keeps one training row. Each user is
         cut at a time of their own, so training knows what other users did after that: the future of others leaks into
         it. `split_time` cuts all users at one time.
@@ -48,12 +48,12 @@ class SplittableLog(LogArrays):
         Parameters
         ----------
         fraction
-            Share of each user's rows for the test part, from 0 to below 1.
+            Share of each user's rows for the test set, from 0 to below 1.
         valid
-            Share of the remaining rows for a validation part, or with ``count`` the number of rows; None makes two
+            Share of the remaining rows for a validation set, or with ``count`` the number of rows; None makes two
             parts, not three.
         count
-            Rows of each user for the test part, instead of a share: 1 is leave-one-out.
+            Rows of each user for the test set, instead of a share: 1 is leave-one-out.
 
         Returns
         -------
@@ -108,19 +108,19 @@ class SplittableLog(LogArrays):
         """Cut all users at one time, so that nothing after it is trained on; all parts share the ids.
 
         Users and items that appear only after the cutoff have no training rows. They are counted in the program's log
-        (and by `unseen_in`) and stay in the test part unless dropped: no model knows anything about them.
+        (and by `unseen_in`) and stay in the test set unless dropped: no model knows anything about them.
 
         Parameters
         ----------
         cutoff
-            The first time of the test part: a number as in ``times``, or a date.
+            The first time of the test set: a number as in ``times``, or a date.
         share
-            Instead of a cutoff, the share of all rows that the test part takes, the latest ones; rows at the time of
-            the cut all go to the test part.
+            Instead of a cutoff, the share of all rows that the test set takes, the latest ones; rows at the time of
+            the cut all go to the test set.
         valid
-            Share of the remaining rows for a validation part, cut by time too; None makes two parts, not three.
+            Share of the remaining rows for a validation set, cut by time too; None makes two parts, not three.
         unseen
-            ``"keep"`` or ``"drop"`` the rows, after the training part, of users or items that it has not.
+            ``"keep"`` or ``"drop"`` the rows, after the training set, of users or items that it has not.
 
         Examples
         --------
@@ -155,9 +155,9 @@ class SplittableLog(LogArrays):
         folds
             How many, with equally many test rows but for equal times.
         share
-            Share of all rows, the latest ones, that the test parts take together.
+            Share of all rows, the latest ones, that the test sets take together.
         cutoffs
-            Instead, the first time of each test part, ascending; the last one goes on to the end of the log.
+            Instead, the first time of each test set, ascending; the last one goes on to the end of the log.
         unseen
             As for `split_time`.
 
@@ -182,7 +182,7 @@ class SplittableLog(LogArrays):
             yield train, train._report_unseen(self._rows(is_tested), unseen)
 
     def unseen_in(self, part: LogArrays) -> Unseen:
-        """Users, items and rows of another part about which this one, the training part, knows nothing."""
+        """Users, items and rows of another part about which this one, the training set, knows nothing."""
         if self.user_degree.all() and self.item_degree.all():  # known without a look at the other part
             return Unseen(0, 0, 0)
         users, items, rows = self._unseen(part)
@@ -197,7 +197,7 @@ class SplittableLog(LogArrays):
         found = self.unseen_in(part)
         if not found.rows:
             return part
-        logger.info("%s: %s", found, "dropped" if unseen == "drop" else "kept in the test part")
+        logger.info("%s: %s", found, "dropped" if unseen == "drop" else "kept in the test set")
         return part._rows(~self._unseen(part)[2]) if unseen == "drop" else part
 
     def _full_degree(self) -> NDArray[np.int64]:

@@ -185,7 +185,7 @@ class Recommender(Scorer):
         write_folder(path, self.meta(), {**self.tensors(), **self.log_tensors()}, self.ids())
 
     def card(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> str:
-        """A README on the model: data, split, settings and, where a test part is held out, figures.
+        """A README on the model: data, split, settings and, where a test set is held out, figures.
 
         Parameters
         ----------

@@ -31,7 +31,7 @@ def card_of(model: Recommender, repository: str | None = None) -> str:
     Parameters
     ----------
     model
-        A fitted model; where its ``held_out`` has a test part, it is evaluated.
+        A fitted model; where its ``held_out`` has a test set, it is evaluated.
     repository
         Where the model can be loaded from, such as ``"hf://shop/ranking"``.
 
@@ -137,7 +137,7 @@ def _figures(model: Recommender) -> Iterator[str]:
     yield from ("## Figures", "")
     test = model.held_out.get("test")
     if test is None or not len(test):
-        yield from ("No test part is held out, so there is nothing to measure the model on.", "")
+        yield from ("No test set is held out, so there is nothing to measure the model on.", "")
         return
     others = [part for name, part in model.held_out.items() if name != "test"]
     found = evaluate(model, test, _AT, exclude=others, metrics=METRICS)

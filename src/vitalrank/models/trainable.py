@@ -153,7 +153,7 @@ class TrainableModel(Recommender, Trainable):
         """Train anew on a log, such as train, valid and test together, for the epoch count that validation picked.
 
         Settings, sampler and seed are those of the training before; the result is that of a fresh model with
-        ``fit(log, sampler, epochs=model.history.best_epoch, ...)``, bit for bit. Without a validation part the
+        ``fit(log, sampler, epochs=model.history.best_epoch, ...)``, bit for bit. Without a validation set the
         epoch count is that of the training.
 
         Parameters

@@ -53,9 +53,9 @@ def filtered(source: Source) -> Interactions:
 
 @lru_cache(maxsize=16)
 def cut(source: Source, protocol: str) -> dict[str, Interactions]:
-    """Train, valid and test: each user's last 20 % are the test part, the last 10 % of the rest the valid part.
+    """Train, valid and test: each user's last 20 % are the test set, the last 10 % of the rest the validation set.
 
-    In the paper's protocol there is no valid part: the test part stands for it.
+    In the paper's protocol there is no validation set: the test set stands for it.
     """
     log = filtered(source)
     if protocol == "paper":

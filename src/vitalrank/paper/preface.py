@@ -27,8 +27,8 @@ values."""
 _ALIKE = 0.01  # the most that observations may differ where a log is taken for the paper's
 
 _VALID = (
-    "**Split**: each user's last 20 % are the test part, the last 10 % of the rest the validation part. The paper has "
-    "no validation part.",
+    "**Split**: each user's last 20 % are the test set, the last 10 % of the rest the validation set. The paper has "
+    "no validation set.",
     "**Trials**: {counts}. Half of them are spread over the method's own space, a quarter lie near the best of those, "
     "and a quarter nearer still.{more_rounds} LFM-W and VINS search their weight and buffer too.",
     "**Run-off**: the {finalists} best trials, at most half of all, are run again with {runoff_seeds} seeds each.",
@@ -41,8 +41,8 @@ _LINE_SEARCH = (
     "then recombines again."
 )
 _PAPER = (
-    "The paper's own protocol: there is no validation part. Settings ({trials} trials) and epoch are picked on the "
-    "test part, so every figure is too good, for all methods alike."
+    "The paper's own protocol: there is no validation set. Settings ({trials} trials) and epoch are picked on the "
+    "test set, so every figure is too good, for all methods alike."
 )
 
 

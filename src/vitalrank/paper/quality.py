@@ -156,7 +156,7 @@ def _mean(runs: Sequence[Outcome], metric: str) -> float:
 
 
 def long_runs(study: Study) -> list[Task]:
-    """Table 3 needs runs that no validation part ends."""
+    """Table 3 needs runs that no validation set ends."""
     names = study.among(SEARCHERS)
     return [_one_more(study, "long", source, METHODS[name]) for source in study.sources for name in names]
 

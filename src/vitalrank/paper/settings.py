@@ -38,8 +38,8 @@ class StudySettings:
     finalists, runoff_seeds
         How many of the best trials, at most half of all, are run again, with how many seeds, to find the best ones.
     protocol
-        ``"valid"``: settings and epoch are picked on a validation part, test is read once. ``"paper"``: no validation
-        part; both are picked on test, as the paper does.
+        ``"valid"``: settings and epoch are picked on a validation set, test is read once. ``"paper"``: no validation
+        set; both are picked on test, as the paper does.
     model_trials, model_seeds, model_epochs, model_patience, model_valid_every
         The same for IRGAN and the models of Figures 7 to 9, which cost more; their learning rate is constant.
     buffer_seeds, variation_seeds

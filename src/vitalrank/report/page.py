@@ -53,7 +53,7 @@ def write_report(
     Parameters
     ----------
     results
-        What :func:`vitalrank.compare` gave, or a fitted model whose ``held_out`` has a test part.
+        What :func:`vitalrank.compare` gave, or a fitted model whose ``held_out`` has a test set.
     path
         The HTML file. An earlier page is replaced, any other file is not.
     title
@@ -91,12 +91,12 @@ def check_page(path: Path, inputs: Sequence[Path] = (), force: bool = False) -> 
 
 
 def results_of(model: Recommender, label: str | None = None) -> Results:
-    """One trained model as a comparison of a single entry, measured on the test part it holds out.
+    """One trained model as a comparison of a single entry, measured on the test set it holds out.
 
     Parameters
     ----------
     model
-        A fitted model whose ``held_out`` has a test part.
+        A fitted model whose ``held_out`` has a test set.
     label
         What to call it; by its class and sampler unless given, such as ``"MF with VINS"``.
 
@@ -110,7 +110,7 @@ def results_of(model: Recommender, label: str | None = None) -> Results:
     'MF with VINS'
     """
     if "test" not in model.held_out:
-        raise SettingError(f"{model!r} holds out no test part to measure it on; fit with one held out.")
+        raise SettingError(f"{model!r} holds out no test set to measure it on; fit with one held out.")
     test = model.held_out["test"]
     runner = Runner(TrainConfig(), {"train": model.train, "valid": model.held_out.get("valid", test), "test": test})
     history = model.history

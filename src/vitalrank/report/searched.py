@@ -28,8 +28,8 @@ def searched(results: Results) -> str:
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("candidate", f"{metric} on valid", "trials", "seconds"))
     rows = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in _cells(line))}</tr>" for line in lines)
     words = (
-        "The best of each candidate's trials on the validation part, the winner first. Those above were trained "
-        "again on all but the test part, and measured there once."
+        "The best of each candidate's trials on the validation set, the winner first. Those above were trained "
+        "again on all but the test set, and measured there once."
     )
     return (
         '<section class="ranking"><h2>What was searched</h2><div class="scroll"><table>'

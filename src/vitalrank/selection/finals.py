@@ -1,4 +1,4 @@
-"""The finalists on the test part, and the winner trained on the whole log."""
+"""The finalists on the test set, and the winner trained on the whole log."""
 
 from __future__ import annotations
 

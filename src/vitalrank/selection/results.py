@@ -81,7 +81,7 @@ def against_winner(winner: str, outcomes: Sequence[Outcome]) -> dict[str, float]
 def verdict_of(
     winner: str, metric: str, outcomes: Sequence[Outcome], p_values: dict[str, float], is_first: bool = True
 ) -> str:
-    """What the test part says of the winner, in words."""
+    """What the test set says of the winner, in words."""
     tests = {outcome.label: outcome.metrics[metric] for outcome in outcomes}
     own = tests[winner]
     how = "is the best on valid" if is_first else "won the run-off, as valid could not tell it from the best"

@@ -63,7 +63,7 @@ def best(
 
     Every candidate is tried with its default settings first. Then successive halving over time: the best half goes
     on with more trials and epochs, later the best quarter, at last two. Settings and epoch counts are picked on the
-    validation part. The test part is read once for each finalist, which is trained on all the rest, for the ranking
+    validation set. The test set is read once for each finalist, which is trained on all the rest, for the ranking
     and its paired tests; it decides nothing. At last the winner is trained again on the whole log for the epoch count
     that validation picked.
 
@@ -116,7 +116,7 @@ def best(
     parts = dict(zip(("train", "valid", "test"), log.split_last(test, valid=valid), strict=True))
     for name, part in parts.items():
         if len(part) == 0:
-            raise SettingError(f"the {name} part is empty; give a longer log, or another share.")
+            raise SettingError(f"the {name} set is empty; give a longer log, or another share.")
     place = None if out is None else Path(out)
     _check_place(place, force)
     facts = {"log": log.fingerprint, "test": test, "valid": valid, "metric": config.metric, "seed": seed}

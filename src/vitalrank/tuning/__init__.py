@@ -1,4 +1,4 @@
-"""Search for good settings on a validation part: spaces, studies that can be stopped and shared, results."""
+"""Search for good settings on a validation set: spaces, studies that can be stopped and shared, results."""
 
 from __future__ import annotations
 

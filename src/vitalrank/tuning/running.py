@@ -1,4 +1,4 @@
-"""Search for the settings that do best on a validation part."""
+"""Search for the settings that do best on a validation set."""
 
 from __future__ import annotations
 
