@@ -18,7 +18,7 @@ from typing import Any
 import vitalrank as vr
 from vitalrank.distributed import join_group
 from vitalrank.distributed.process_group import ProcessGroup
-from vitalrank.engines import mf_cpu, mf_ranks
+from vitalrank.engines import mf_cpu, mf_ranks, rank_buffers
 from vitalrank.engines.base import Totals
 from vitalrank.kernels.cpu.training.step import USERS
 
@@ -54,7 +54,9 @@ class Steps:
             self._stages = defaultdict(float)
             began = perf_counter()
             result = call(engine, *given)
-            self._stages["step"] = perf_counter() - began
+            step = perf_counter() - began
+            self._stages["rest"] = step - sum(self._stages.values())  # Python between the stages
+            self._stages["step"] = step
             self.steps.append(dict(self._stages))
             self._stages = None
             return result
@@ -83,8 +85,9 @@ def main() -> None:
     group: ProcessGroup = join_group()
     ranked: Any = mf_ranks.RankedEngine
     for module, name, what in [
-        (mf_ranks, "load_own", "load"), (mf_ranks, "lay_out", "lay out"), (mf_ranks, "train_step", "update"),
+        (mf_ranks, "load_own", "load"), (rank_buffers, "lay_out", "lay out"), (mf_ranks, "train_step", "update"),
         (ranked, "_draw", "draw"), (mf_ranks.Contribution, "of", "message"),
+        (rank_buffers.RankBuffers, "message", "message"), (rank_buffers.Message, "contributions", "message"),
         (mf_cpu.CpuEngine, "_draw", "draw"), (mf_cpu, "train_step", "update"),
     ]:  # fmt: skip
         setattr(module, name, steps.stage(what, getattr(module, name)))
@@ -93,7 +96,7 @@ def main() -> None:
     def counted(self: Any, message: Any) -> None:
         exchange(self, message)
         sent[0] += 1
-        sent[1] += int(message.sizes[group.rank]) * message.memory.itemsize
+        sent[1] += message.bytes_of(group.rank)
 
     mf_ranks.RankBuffers.exchange = counted  # type: ignore[method-assign]
     for kind in (ranked, mf_cpu.CpuEngine):

@@ -31,6 +31,13 @@ def test_each_row_has_its_occurrences_in_order(row_of):
     assert (coalesced.slot == -1).all()
 
 
+def test_occurrences_go_by_their_labels_where_there_are_any():
+    coalesced = new_coalesced(TABLE, 4, labelled=True)
+    coalesced.row_of[:], coalesced.labels[:] = [7, 3, -1, 7], [60, 50, 40, 10]
+    assert coalesce(coalesced, 4) == 2
+    assert coalesced.order[:3].tolist() == [60, 10, 50]  # in the order of the occurrences, not of the labels
+
+
 @njit
 def all_bounds(starts, found, shards):
     return [shard_bounds(starts, found, shard, shards) for shard in range(shards)]

@@ -58,17 +58,22 @@ class Group(ProcessGroup):
 
         Rank r's piece is ``memory[starts[r] : starts[r] + sizes[r]]``; this rank's own is there already.
         """
-        flat = memory if isinstance(memory, torch.Tensor) else torch.from_numpy(memory)
-        own = flat[starts[self.rank] : starts[self.rank] + sizes[self.rank]]
+        self.all_gather_parts((memory, starts, sizes))
+
+    def all_gather_parts(self, *parts: tuple[Any, Sequence[int], Sequence[int]]) -> None:
+        """Several such exchanges at once."""
         peers = [(self.rank + step) % self.size for step in range(1, self.size)]
-        pieces: list[tuple[Any, torch.Tensor, int]]
-        pieces = [(dist.irecv, flat[starts[r] : starts[r] + sizes[r]], r) for r in peers if sizes[r]]
-        pieces += [(dist.isend, own, r) for r in reversed(peers) if sizes[self.rank]]
+        receives, sends = list[tuple[Any, torch.Tensor, int]](), list[tuple[Any, torch.Tensor, int]]()
+        for memory, starts, sizes in parts:
+            flat = memory if isinstance(memory, torch.Tensor) else torch.from_numpy(memory)
+            pieces = [flat[start : start + size] for start, size in zip(starts, sizes, strict=True)]
+            receives += [(dist.irecv, pieces[r], r) for r in peers if sizes[r]]
+            sends += [(dist.isend, pieces[self.rank], r) for r in reversed(peers) if sizes[self.rank]]
         with self._connected():
-            if flat.is_cuda:  # NCCL wants all of them as one call
-                works = dist.batch_isend_irecv([dist.P2POp(*piece, self._process_group) for piece in pieces])
+            if (calls := receives + sends) and calls[0][1].is_cuda:  # NCCL wants all of them as one call
+                works = dist.batch_isend_irecv([dist.P2POp(*one, self._process_group) for one in calls])
             else:
-                works = [call(piece, rank, self._process_group) for call, piece, rank in pieces]
+                works = [call(piece, rank, self._process_group) for call, piece, rank in calls]
             for work in works:
                 work.wait()
 

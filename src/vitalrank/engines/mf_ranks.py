@@ -27,7 +27,7 @@ from vitalrank.engines.row_shards import RowShards, add_counts, check_rows_known
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions, check_rows
 from vitalrank.kernels.cpu.training.permutation import Permutation, epoch_permutation
-from vitalrank.kernels.cpu.training.sharded import all_positives, lay_out, load_own
+from vitalrank.kernels.cpu.training.sharded import all_positives, load_own
 from vitalrank.kernels.cpu.training.step import ITEMS, USERS, train_step
 from vitalrank.samplers.backends import ArrayBackend
 from vitalrank.samplers.base import BoundSampler
@@ -151,18 +151,14 @@ class RankedEngine(HostMFEngine):
         message.write(Contribution.of(draw, ids, weights, batch.weights, step.vanished))
         self._wait_while_compiling()
         buffers.exchange(message)
-        whole = buffers.whole(ids.shape[1])
-        lay_out(
-            buffers.owners, message.starts, buffers.words, buffers.codes, whole.batch, whole.ids,
-            whole.buffers.score_grads, whole.buffers.losses,
-        )  # fmt: skip
+        whole = buffers.whole(message)
         loss, _, skipped = train_step(
             config, step_size, whole.ids, weights, mix, whole.batch, self._tables, whole.buffers, *message.coalesced,
             halves=ITEMS,
         )  # fmt: skip
         self._wait_while_compiling()
         found = message.contributions()
-        totals.positives += len(whole.ids)
+        totals.positives += buffers.size
         totals.skipped += skipped
         totals.loss += loss
         totals.vanished += found.vanished

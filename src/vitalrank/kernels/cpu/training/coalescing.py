@@ -15,16 +15,20 @@ _INT = 4  # bytes
 
 
 class Coalesced(NamedTuple):
-    """Occurrences of a batch grouped by row: ``order[starts[g]:starts[g + 1]]`` are those of ``rows[g]``."""
+    """Occurrences of a batch grouped by row: ``order[starts[g]:starts[g + 1]]`` are those of ``rows[g]``.
+
+    An occurrence is named by its number, or by its label where there are labels.
+    """
 
     slot: NDArray[np.int32]  # (table,) -1 between batches
     row_of: NDArray[np.int32]  # (occurrences,) row of each occurrence, -1 for none
     rows: NDArray[np.int32]  # (occurrences,) in order of first occurrence
     starts: NDArray[np.int32]  # (occurrences + 1,)
     order: NDArray[np.int32]  # (occurrences,)
+    labels: NDArray[np.int32]  # (occurrences,) or (0,)
 
 
-def new_coalesced(table: int, occurrences: int) -> Coalesced:
+def new_coalesced(table: int, occurrences: int, labelled: bool = False) -> Coalesced:
     """Buffers for batches of so many occurrences over a table of so many rows.
 
     Examples
@@ -36,13 +40,14 @@ def new_coalesced(table: int, occurrences: int) -> Coalesced:
     ([7, 3], [0, 2, 3], [0, 3, 1])
     """
     rows, order, row_of = (np.zeros(occurrences, np.int32) for _ in range(3))
-    return Coalesced(np.full(table, -1, np.int32), row_of, rows, np.zeros(occurrences + 1, np.int32), order)
+    starts, labels = np.zeros(occurrences + 1, np.int32), np.zeros(occurrences if labelled else 0, np.int32)
+    return Coalesced(np.full(table, -1, np.int32), row_of, rows, starts, order, labels)
 
 
 @njit(cache=True, **LEAN)
 def coalesce(coalesced: Any, occurrences: Any) -> Any:
     """Group the first ``occurrences`` entries of ``row_of``, which is overwritten; returns the number of groups."""
-    found = 0
+    found, labelled = 0, len(coalesced.labels) > 0
     for occurrence in range(occurrences):
         if occurrence + _AHEAD < occurrences:
             prefetch_line(coalesced.slot, max(coalesced.row_of[occurrence + _AHEAD], 0) * _INT)
@@ -69,7 +74,7 @@ def coalesce(coalesced: Any, occurrences: Any) -> Any:
         group = coalesced.row_of[occurrence]
         if group >= 0:
             coalesced.starts[group] -= 1
-            coalesced.order[coalesced.starts[group]] = occurrence
+            coalesced.order[coalesced.starts[group]] = coalesced.labels[occurrence] if labelled else occurrence
     return found
 
 

@@ -1,7 +1,8 @@
 """A batch whose positives belong to several ranks: each loads its own, and lays out what it got from all in order.
 
-A rank's message holds, of its ``n`` positives in the order of the batch: queries (n, d), score gradients (n, 1 + k),
-ids (n, 1 + k) and losses (n,), one after the other in words of 32 bits, behind a header.
+A rank's message has two parts, in words of 32 bits. The first holds the queries (n, d) of its ``n`` positives, in the
+order of the batch; the items are updated from them where they lie. The second holds a header, then the positives' score
+gradients (n, 1 + k), ids (n, 1 + k) and losses (n,), one after the other.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from vitalrank.kernels.cpu.training.permutation import fill_rows
 HEADER = 16  # words
 _ROWS = 64  # of a block that stays in the cache
 _INT = 4  # bytes
-_COST = 2  # of a positive that is laid out, in units of 0.1 us
+_COST = 1  # of a positive that is laid out, in units of 0.1 us
 
 
 class Owners(NamedTuple):
@@ -31,15 +32,15 @@ class Owners(NamedTuple):
     counts: NDArray[np.int64]  # (R,) positives of each rank
 
 
-def words_of(count: int, width: int, negatives: int) -> int:
-    """Words of the message about so many positives.
+def words_of(count: int, negatives: int) -> int:
+    """Words of the second part of the message about so many positives.
 
     Examples
     --------
-    >>> (words_of(1000, width=64, negatives=1) - words_of(0, width=64, negatives=1)) * 4 / 1000  # bytes each
-    276.0
+    >>> (words_of(1000, negatives=1) - words_of(0, negatives=1)) * 4 / 1000  # bytes each, and 4 d for the query
+    20.0
     """
-    return HEADER + count * (width + 2 * (1 + negatives) + 1)
+    return HEADER + count * (2 * (1 + negatives) + 1)
 
 
 def load_own(
@@ -117,39 +118,45 @@ def _all_positives(permutation: Any, start: Any, rows: Any, log_items: Any, posi
         positives[b] = log_items[rows[b]]
 
 
-def lay_out(
-    owners: Owners, starts: NDArray[np.int64], words: NDArray[np.float32], codes: NDArray[np.int32], batch: Batch,
-    ids: NDArray[np.int64], score_grads: NDArray[np.float32], losses: NDArray[np.float32],
-) -> None:  # fmt: skip
-    """Lay out the ranks' messages in the order of the batch: its positives and queries, ids, score gradients, losses.
+class Laid(NamedTuple):
+    """The positives of all ranks in the order of the batch; only score gradients are in that of the queries."""
 
-    ``words`` and ``codes`` are the same memory as floats and as integers; rank r's message begins at ``starts[r]``.
+    positives: NDArray[np.int32]  # (B,)
+    ids: NDArray[np.int64]  # (B, k)
+    score_grads: NDArray[np.float32]  # (query rows, 1 + k)
+    losses: NDArray[np.float32]  # (B,)
+    labels: NDArray[np.int32]  # (B * (1 + k),) where the score gradient of an occurrence lies
+
+
+def lay_out(
+    owners: Owners, first_rows: NDArray[np.int64], starts: NDArray[np.int64], words: NDArray[np.float32], laid: Laid
+) -> None:
+    """Lay out the second part of the ranks' messages.
+
+    Rank r's begins at ``words[starts[r]]``, and its queries at the row ``first_rows[r]`` of the queries.
     """
 
     def shard(begin: int, end: int) -> None:
-        _lay_out(begin, end, owners, starts, words, codes, batch, ids, score_grads, losses)
+        _lay_out(begin, end, owners, first_rows, starts, words, words.view(np.int32), laid)
 
     parallel_for(len(owners.owner), shard, _COST)
 
 
 @njit(nogil=True, cache=True, **LEAN)
 def _lay_out(
-    begin: Any, end: Any, owners: Any, starts: Any, words: Any, codes: Any, batch: Any, ids: Any, score_grads: Any,
-    losses: Any,
-) -> None:  # fmt: skip
-    width, each = batch.queries.shape[1], score_grads.shape[1]
+    begin: Any, end: Any, owners: Any, first_rows: Any, starts: Any, words: Any, codes: Any, laid: Any
+) -> None:
+    each = laid.score_grads.shape[1]
     for b in range(begin, end):
         owner, index = owners.owner[b], owners.number[b]
-        count = owners.counts[owner]
-        query = starts[owner] + HEADER
-        grad = query + count * width
+        count, row = owners.counts[owner], first_rows[owner] + index
+        grad = starts[owner] + HEADER
         code = grad + count * each
         loss = code + count * each
-        for f in range(width):
-            batch.queries[b, f] = words[query + index * width + f]
         for c in range(each):
-            score_grads[b, c] = words[grad + index * each + c]
-        batch.positives[b] = codes[code + index * each]
+            laid.score_grads[row, c] = words[grad + index * each + c]
+            laid.labels[b * each + c] = row * each + c
+        laid.positives[b] = codes[code + index * each]
         for c in range(1, each):
-            ids[b, c - 1] = codes[code + index * each + c]
-        losses[b] = words[loss + index]
+            laid.ids[b, c - 1] = codes[code + index * each + c]
+        laid.losses[b] = words[loss + index]
