@@ -75,7 +75,23 @@ def test_placing_is_the_ridge_regression_it_says():
     x = np.hstack([sums / (count + 1), sums / np.sqrt(count + 1), np.log1p(count), np.ones_like(count)])
     normal = x[:40].T @ x[:40]
     weights = np.linalg.solve(normal + 1e-3 * np.trace(normal) / 10 * np.eye(10), x[:40].T @ table)
-    np.testing.assert_allclose(place_rows(table, fixed, csr_matrix(log)), x[40:] @ weights, rtol=1e-3, atol=1e-4)
+    known, new = np.arange(40), np.arange(40, 46)
+    np.testing.assert_allclose(
+        place_rows(table, fixed, csr_matrix(log[:, :30]), known, new), x[40:] @ weights, rtol=1e-3, atol=1e-4
+    )
+
+
+def test_what_was_held_out_is_new(logs):
+    """Ids without a training row have vectors that no positive trained."""
+    whole = logs[1]
+    old = vr.split_like(whole, part_of(whole, whole.user_ids[5:], whole.item_ids[:-5]))
+    users, items = np.arange(5), np.arange(whole.n_items - 5, whole.n_items)
+    earlier = vr.MF(dim=8, bias=True).fit(old, epochs=20, progress=False)
+    model = started(vr.MF(dim=8, bias=True), earlier, whole)
+    for side, new in (("users", users), ("items", items)):
+        before, after = earlier.tensors()[side], model.tensors()[side]
+        moved = (before != after).any(axis=1)
+        assert np.flatnonzero(moved).tolist() == new.tolist()
 
 
 def test_the_bits_do_not_depend_on_the_threads(logs, earlier):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vitalrank._util.typing import Array
 from vitalrank.history import Record
@@ -60,6 +61,16 @@ class Table(NamedTuple):
     side: str
     rows: int = 1
     first: int = 0
+
+    def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of some users or items.
+
+        Examples
+        --------
+        >>> Table("item", rows=2, first=1).rows_of(np.array([0, 3])).tolist()
+        [1, 2, 7, 8]
+        """
+        return (self.first + self.rows * ids[:, None] + np.arange(self.rows)).ravel()
 
 
 class VectorShape(NamedTuple):

@@ -72,13 +72,10 @@ class CML(TorchModel):
     def new_network(self, train: Interactions) -> CMLNetwork:
         return CMLNetwork(train.n_users, train.n_items, self.dim, self.covariance)
 
-    def complete_warm_start(self, earlier: Interactions) -> None:
+    def complete_warm_start(self, users: NDArray[Any], items: NDArray[Any]) -> None:
         network = self.network
         assert isinstance(network, CMLNetwork)
-        users, items = (torch.arange(*ends) for ends in (
-            (earlier.n_users, self.train.n_users), (earlier.n_items, self.train.n_items)
-        ))  # fmt: skip
-        network.after_step({"users.weight": users, "items.weight": items})
+        network.after_step({"users.weight": torch.from_numpy(users), "items.weight": torch.from_numpy(items)})
 
     def similarities(self, item: int) -> NDArray[np.float32]:
         points = self.item_table[:, : self.dim]

@@ -9,12 +9,13 @@ from scipy.sparse import csr_matrix
 from vitalrank._util.typing import Array
 from vitalrank.kernels.cpu.training.als import gram
 
+Ints = NDArray[np.int64]
 _RIDGE = 1e-3  # of the mean diagonal of the normal matrix
 _LEARNT_FROM = 16  # rows for each feature; more would cost as much as an epoch and change little
 
 
-def place_rows(table: Array, fixed: Array, log: csr_matrix) -> Array:
-    """Vectors of the rows of ``log`` that a trained table does not have yet.
+def place_rows(table: Array, fixed: Array, log: csr_matrix, known: Ints, new: Ints) -> Array:
+    """Vectors of new rows, by their interactions.
 
     The trained rows tell how the vector of a row follows from its interactions: with the sum ``s`` of the fixed
     vectors of the ``n`` rows of the other side, the features ``x = [s / (n + 1), s / sqrt(n + 1), ln(n + 1), 1]``
@@ -25,31 +26,30 @@ def place_rows(table: Array, fixed: Array, log: csr_matrix) -> Array:
     Parameters
     ----------
     table
-        Trained vectors of the first rows, (R, d).
+        Trained vectors, (R, d).
     fixed
-        Trained vectors of the first columns, (C, e).
+        Trained vectors of the other side, (C, e).
     log
-        Interactions of all rows with all columns; those with columns that have no vector yet do not count.
+        Interactions with the other side, C columns.
+    known, new
+        Which rows of ``log`` are those of the table, (R,), and which are to be placed, (N,).
 
     Examples
     --------
     >>> log = csr_matrix(np.array([[1, 0], [0, 1], [1, 1], [1, 0]], np.float32))
-    >>> place_rows(np.eye(2, dtype=np.float32)[[0, 1, 0]], np.eye(2, dtype=np.float32), log).shape
+    >>> table, fixed = np.eye(2, dtype=np.float32)[[0, 1, 0]], np.eye(2, dtype=np.float32)
+    >>> place_rows(table, fixed, log, known=np.arange(3), new=np.array([3])).shape
     (1, 2)
     """
-    known = len(table)
-    if log.shape[0] == known:
-        return np.zeros((0, table.shape[1]), np.float32)
-    log = log[:, : len(fixed)]
-    shown = np.arange(0, known, max(1, known // (_LEARNT_FROM * (2 * fixed.shape[1] + 2))))
-    features = _features(fixed, log[shown])  # (S, m)
+    shown = np.arange(0, len(known), max(1, len(known) // (_LEARNT_FROM * (2 * fixed.shape[1] + 2))))
+    features = _features(fixed, log[known[shown]])  # (S, m)
     width = features.shape[1]
-    squares = gram(np.concatenate([features, table[shown]], axis=1))
-    normal = squares[:width, :width]
+    squares = gram(np.concatenate([features, table[shown]], axis=1), wanted=width)
+    normal = squares[:, :width]
     normal += (_RIDGE * np.trace(normal) / width + 1e-12) * np.eye(width)
-    weights = _solve(normal, squares[:width, width:])
-    new = _features(fixed, log[known:]).astype(np.float64)
-    placed: Array = np.einsum("nm,md->nd", new, weights)  # not BLAS, as in _solve
+    weights = _solve(normal, squares[:, width:])
+    unplaced = _features(fixed, log[new]).astype(np.float64)
+    placed: Array = np.einsum("nm,md->nd", unplaced, weights)  # not BLAS, as in _solve
     rows: Array = placed.astype(np.float32)
     return rows
 
@@ -67,7 +67,9 @@ def _solve(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[n
     rows = np.concatenate([matrix, right], axis=1)
     size = len(matrix)
     for pivot in range(size):
-        rows[pivot] /= rows[pivot, pivot]
-        others = np.arange(size) != pivot
-        rows[others] -= rows[others, pivot, None] * rows[pivot]
+        rest = rows[:, pivot:]  # nothing reads the columns before it any more
+        rest[pivot] /= rest[pivot, 0]
+        factors = rest[:, 0].copy()
+        factors[pivot] = 0.0
+        rest -= factors[:, None] * rest[pivot]
     return rows[:, size:]

@@ -61,8 +61,8 @@ class Trainable(Scorer):
         """The rows that stand for no id, of tables that are found by their sizes."""
         return {}
 
-    def complete_warm_start(self, earlier: Interactions) -> None:
-        """Called once the engine holds the values of an earlier model, whose log is given, and of new rows."""
+    def complete_warm_start(self, users: NDArray[Any], items: NDArray[Any]) -> None:
+        """Called once the engine holds the values of an earlier model, and of these users and items, which are new."""
 
     @abstractmethod
     def meta(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vitalrank._util.typing import Array
 from vitalrank.config import SETTINGS
@@ -107,15 +108,23 @@ class WarmStart:
             self._copy_known(values[name], self.values[name], table, train)
         for name in sorted(tables, key=lambda name: tables[name].side == "item"):  # items by all of their users
             self._place_new(values, tables, name, train)
-        placed = {name: values[name] for name in tables}
-        for name, table in tables.items():  # known rows stay as they are
-            placed[name] = values[name][table.rows * self._sizes(table, train)[0] :]
-        engine.constrain(placed)
+        rows = {name: table.rows_of(self.new_ids(table.side, train)) for name, table in tables.items()}
+        placed = {name: values[name][where] for name, where in rows.items()}
+        engine.constrain(placed)  # the others stay as they are
+        for name, where in rows.items():
+            values[name][where] = placed[name]
         state = {name: _padded(self.state[name], like) for name, like in engine.state().items() if name in self.state}
         is_whole = state.keys() == engine.state().keys() and bool(state)
         engine.load(values, state if is_whole else None)
-        model.complete_warm_start(self.log)
+        model.complete_warm_start(self.new_ids("user", train), self.new_ids("item", train))
         engine.step = self.step if is_whole else 0
+
+    def new_ids(self, side: str, train: Interactions) -> NDArray[np.int64]:
+        """Users or items that are new: unknown to the earlier log, or without a row there, since it was held out."""
+        had, has = getattr(self.log, f"{side}_degree"), getattr(train, f"{side}_degree")
+        is_new = np.ones(len(has), bool)
+        is_new[: len(had)] = (had == 0) & (has[: len(had)] > 0)
+        return np.flatnonzero(is_new)
 
     def _tables(self, initial: Mapping[str, Array], train: Interactions) -> Mapping[str, Table]:
         """The tables that were declared; for modules of a caller's those whose sizes are those of both logs."""
@@ -155,22 +164,23 @@ class WarmStart:
         return getattr(self.log, name), getattr(train, name)
 
     def _place_new(self, values: dict[str, Array], tables: Mapping[str, Table], name: str, train: Interactions) -> None:
-        table = tables[name]
-        known, total = self._sizes(table, train)
+        table, new = tables[name], self.new_ids(tables[name].side, train)
         others = [(other, one) for other, one in tables.items() if one.side != table.side]
-        if known == total or not others:  # with nothing to be solved from, initial values stay
+        if not len(new) or not others:  # with nothing to be solved from, initial values stay
             return
         other, one = others[0]
-        old_others, all_others = self._sizes(one, train)
-        placed = all_others if one.side == "user" else old_others
-        fixed = _by_id(values[other], one, placed)
-        new = _by_id(values[name], table, total)
-        trained = new[:known]
+        # Users are placed first, by items that were trained; then items by all of their users.
+        usable = np.flatnonzero(self.log.item_degree) if one.side == "item" else np.arange(train.n_users)
+        fixed = _by_id(values[other], one, self._sizes(one, train)[1])[usable]
+        by_id = _by_id(values[name], table, self._sizes(table, train)[1])
+        known = np.flatnonzero(getattr(self.log, f"{table.side}_degree"))
+        trained = by_id[known]
         varying = (trained != trained[:1]).any(axis=0)  # the constant beside a bias keeps its value
         log = train.csr if table.side == "user" else train.csr.T.tocsr()
-        rows = place_rows(np.ascontiguousarray(trained[:, varying]), fixed, log)
-        new[known:, varying] = rows
-        values[name][table.first : table.first + table.rows * total] = new.reshape(table.rows * total, -1)
+        log = log if len(usable) == log.shape[1] else log[:, usable]
+        placed = by_id[new]
+        placed[:, varying] = place_rows(np.ascontiguousarray(trained[:, varying]), fixed, log, known, new)
+        values[name][table.rows_of(new)] = placed.reshape(-1, values[name].shape[1])
 
 
 def _by_id(array: Array, table: Table, ids: int) -> Array:

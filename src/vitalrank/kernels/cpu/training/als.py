@@ -20,8 +20,10 @@ _BLOCKS = 32  # of rows, whose Gram matrices are added in their order
 _TINY = 1e-20  # squared residual at which the conjugate gradient has arrived
 
 
-def gram(table: NDArray[np.float32]) -> NDArray[np.float64]:
-    """``table^T table`` (d, d), summed in blocks of rows whose bounds do not depend on the threads.
+def gram(table: NDArray[np.float32], wanted: int | None = None) -> NDArray[np.float64]:
+    """``table^T table`` (d, d), or its first ``wanted`` rows.
+
+    It is summed in blocks of rows whose bounds do not depend on the threads.
 
     Examples
     --------
@@ -29,9 +31,10 @@ def gram(table: NDArray[np.float32]) -> NDArray[np.float64]:
     [[10.0, 14.0], [14.0, 20.0]]
     """
     rows, dim = table.shape
+    wanted = dim if wanted is None else wanted
     bounds = np.linspace(0, rows, _BLOCKS + 1).astype(np.int64)
-    sums = np.zeros((_BLOCKS, dim, dim))
-    n_threads = threads_for(rows * dim * dim // 1000)
+    sums = np.zeros((_BLOCKS, wanted, dim))
+    n_threads = threads_for(rows * wanted * dim // 1000)
     run_parallel(
         *(partial(_gram_blocks, thread, n_threads, bounds, table, sums) for thread in range(n_threads))
     )  # fmt: skip
@@ -89,7 +92,7 @@ def _gram_blocks(thread: Any, n_threads: Any, bounds: Any, table: Any, sums: Any
     dim = table.shape[1]
     for block in range(thread, len(bounds) - 1, n_threads):
         for row in range(bounds[block], bounds[block + 1]):
-            for f in range(dim):
+            for f in range(sums.shape[1]):
                 value = np.float64(table[row, f])
                 for g in range(dim):
                     sums[block, f, g] += value * table[row, g]
