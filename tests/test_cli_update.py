@@ -93,6 +93,17 @@ def test_a_model_without_steps_is_fitted_again(day, tmp_path, capsys):
     assert "has no steps" in complaint(capsys, "update", tmp_path / "k", day[0], "--epochs", "2")
 
 
+def test_repeated_pairs_of_a_day_are_treated_as_asked(day, run, tmp_path, capsys):
+    log = vr.load(run).train
+    bought = (log.user_ids[log.users[0]], log.item_ids[log.items[0]])
+    again = write(tmp_path / "again.tsv", [(*bought, 3000), (*bought, 3001)])
+    words = ("update", run, again, "--repeats", "count", "--epochs", "1", "--out", tmp_path / "b")
+    assert told(capsys, *words)["new_rows"] == 0
+    grown = vr.load(tmp_path / "b").train
+    assert sorted(grown.weights)[-2:] == [1, 3]
+    assert grown.times[grown.weights == 3].tolist() == [3001]
+
+
 def test_what_a_killed_update_left_is_removed_by_the_next(day, run, tmp_path):
     before = sorted(path.name for path in run.parent.iterdir())
     (run / ".vitalrank.0123abcd.tmp" / "run").mkdir(parents=True)

@@ -77,9 +77,11 @@ def _updated(
     from vitalrank.models import is_trained
 
     earlier = vr.load(run)
-    grown = _extended(earlier.train, vr.read(log, like=earlier.train, **options.format_of(ctx)), run, log)
+    more = vr.read(log, like=earlier.train, **options.format_of(ctx))
+    grown = _extended(earlier.train, more, run, log, ctx.params["repeats"])
     model: Any = type(earlier)(**earlier.settings())
-    model.held_out = {name: _on_grown_ids(part, grown) for name, part in earlier.held_out.items()}
+    left = {name: _on_grown_ids(part, grown) for name, part in earlier.held_out.items()}
+    model.held_out = {name: part for name, part in left.items() if len(part)}
     given: dict[str, Any] = {name: ctx.params[name] for name in _GIVEN if ctx.params[name] is not None}
     fit = model.fit
     if is_trained(earlier):
@@ -97,15 +99,15 @@ def _updated(
     return earlier, model
 
 
-def _extended(known: Interactions, more: Interactions, run: Path, log: Path) -> Interactions:
-    """The log of the run with the new rows."""
+def _extended(known: Interactions, more: Interactions, run: Path, log: Path, repeats: str) -> Interactions:
+    """The log of the run with the new rows; pairs that both have are treated as those within LOG are."""
     from vitalrank.errors import DataError
 
     try:
-        grown = known.extend(more)
+        grown = known.extend(more, repeats={"count": "sum"}.get(repeats, repeats))  # LOG's rows are counted already
     except DataError as error:
         raise DataError(f"{log} cannot be added to the log of {run}. {error}") from error
-    if len(grown) == len(known):
+    if grown.fingerprint == known.fingerprint:
         raise DataError(f"{log} has no row that the log of {run} does not have; nothing was changed.")
     new_users, new_items = grown.n_users - known.n_users, grown.n_items - known.n_items
     if new_users == more.n_users and new_items == more.n_items:
