@@ -60,6 +60,12 @@ def test_a_warning_is_one_line(capsys: pytest.CaptureFixture[str], log: Path) ->
     assert err.count("\n") == 1
 
 
+def test_weights_that_a_model_does_not_read_are_said(capsys: pytest.CaptureFixture[str], log: Path) -> None:
+    words = "fit", log, "--out", log.parent / "run", "--model", "mostpopular"
+    assert call(*words, "--weight", "stars") == 0
+    assert "MostPopular() does not read weights" in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

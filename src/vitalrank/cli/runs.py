@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,6 +82,8 @@ def fit(
     first = _picked(out, parts, resume or is_restarted()) if refit else out
     made = request.model
     made.held_out = parts
+    if train.weights is not None and not made.reads_weights:
+        warnings.warn(f"{made!r} does not read weights; every row of {printable(log)} counts the same.", stacklevel=2)
     if request.sampler is None:
         if isinstance(made, EASE) and not ctx.params["json"]:
             typer.echo(printable(f"{made!r} takes about {made.estimate(train)}."), err=True)

@@ -36,6 +36,7 @@ class Recommender(Scorer):
 
     defaults: ClassVar[Mapping[str, Any]] = {}  # options of fit that differ from TrainConfig's
     scoring_settings: ClassVar[frozenset[str]] = frozenset()  # those that fit does not read; see `rescored`
+    reads_weights: ClassVar[bool] = True  # whether the weights of the log count in fit
     _train: Interactions | None = None
     _training_history: History | None = None
 

@@ -25,6 +25,7 @@ class ItemWeightModel(Recommender):
     """
 
     scoring_settings: ClassVar[frozenset[str]] = frozenset({"decay"})
+    reads_weights: ClassVar[bool] = False
     _weights: Any = None
     decay: float = 1.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ class MostPopular(Recommender):
     >>> ids.tolist(), scores.tolist()
     (['y'], [1.0])
     """
+
+    reads_weights: ClassVar[bool] = False
 
     def fit(self, train: Interactions) -> Self:
         """Count the users of each item."""
