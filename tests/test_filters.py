@@ -139,8 +139,19 @@ def test_reasons_add_up_to_the_score(model, log):
         assert why.rest == 0
 
 
-def test_reasons_of_a_folded_in_history_leave_no_rest(log):
-    model = vr.MF(dim=8).fit(log, vr.Uniform(), epochs=3, seed=0)
+def test_reasons_of_solved_vectors_leave_little_rest(log):
+    model = vr.ALS(dim=8, reg=1.0).fit(log)
+    for user in log.user_ids[:5]:
+        why = model.explain(user, model.recommend(user, n=1)[0][0])
+        assert abs(why.rest) < 0.1 * why.score
+
+
+@pytest.mark.parametrize("name", ["mf", "als", "lightgcn"])
+def test_reasons_of_a_folded_in_history_leave_no_rest(name, log):
+    if name == "lightgcn":
+        pytest.importorskip("torch")
+    options = {} if name == "als" else {"sampler": vr.Uniform(), "epochs": 3, "seed": 0}
+    model = vr.models.model_class(name)(dim=8).fit(log, **options)
     history = log.item_ids[:4].tolist()
     why = vr.serving.explain_history(model, history, log.item_ids[9])
     assert why.contributions.sum() == pytest.approx(why.score, rel=0.05, abs=1e-3)

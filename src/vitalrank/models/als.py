@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from vitalrank._util.checks import MOST_SEED, to_float, to_int
 from vitalrank._util.threads import limited
-from vitalrank._util.typing import Array, Floats
+from vitalrank._util.typing import Array, Floats, Values
 from vitalrank.errors import SettingError, TrainingError
 from vitalrank.history import History
 from vitalrank.interactions import Interactions, check_log
@@ -180,6 +180,13 @@ class ALS(DotRecommender):
             np.float32
         )
         return solution
+
+    def shares(self, items: Array) -> Values:
+        """The terms of the normal equation's solution: with its matrix ``A``, ``(1 + alpha) A^-1 y_j``."""
+        table = self._items.astype(np.float64)
+        touched = table[items]  # (h, d)
+        normal = table.T @ table + self.alpha * touched.T @ touched + self.reg * np.eye(self.dim)
+        return np.asarray(np.linalg.lstsq(normal, (1 + self.alpha) * touched.T, rcond=None)[0].T, np.float64)
 
     def settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("dim", "reg", "alpha", "epochs", "seed")}

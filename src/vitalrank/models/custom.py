@@ -148,8 +148,8 @@ class TorchRecommender(CustomModel, TorchModel):
                 return np.asarray(queries[0], np.float32)
         return super().query_of(items)
 
-    def contributions(self, items: Array, item: int) -> NDArray[np.float64]:
-        return super().contributions(items, item) if self.has_vectors else np.zeros(len(items))
+    def contributions(self, items: Array, item: int, query: NDArray[np.float32] | None = None) -> NDArray[np.float64]:
+        return super().contributions(items, item, query) if self.has_vectors else np.zeros(len(items))
 
     @property
     def has_vectors(self) -> bool:

@@ -50,15 +50,25 @@ class DotRecommender(Recommender, DotScorer):
         length = np.float32(np.sqrt(query @ query)) if self.normalize else np.float32(0)
         return query / length if length > 0 else query
 
-    def contributions(self, items: Array, item: int) -> NDArray[np.float64]:
-        """The terms of a query solved from ``items`` as by :func:`vitalrank.serving.solve_query`, times the item."""
-        table = self.item_table
+    def shares(self, items: Array) -> NDArray[np.float64]:
+        """What each of the distinct ``items`` adds to the query of someone who touched them.
+
+        One row for each, without the constant columns: see :func:`vitalrank.serving.vectors.query_shares`.
+        """
+        table, free = self.item_table, self._free
         query = serving.solve_query(table, items, constant_columns=self.constant_columns)
-        offset = table[:, self._free :].sum(axis=1)
-        shares = serving.query_shares(table[:, : self._free], items, query[: self._free], offset)
-        parts: NDArray[np.float64] = shares @ table[item, : self._free].astype(np.float64)
-        length = float(np.sqrt(query @ query)) if self.normalize else 1.0
-        return parts / (length or 1.0)
+        return serving.query_shares(table[:, :free], items, query[:free], table[:, free:].sum(axis=1))
+
+    def contributions(self, items: Array, item: int, query: NDArray[np.float32] | None = None) -> NDArray[np.float64]:
+        shares = self.shares(items)
+        solved = shares.sum(axis=0)
+        square = float(solved @ solved)
+        if query is not None:
+            scale = max(0.0, float(query[: self._free] @ solved)) / square if square else 0.0
+        else:
+            scale = square**-0.5 if self.normalize and square else 1.0
+        parts: NDArray[np.float64] = shares @ self.item_table[item, : self._free].astype(np.float64) * scale
+        return parts
 
     def similarities(self, item: int) -> NDArray[np.float32]:
         return serving.cosines(self.item_table[:, : self._free], self.item_table[item, : self._free])

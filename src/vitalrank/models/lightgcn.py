@@ -75,18 +75,33 @@ class LightGCN(TorchModel):
 
         Without layers it is solved for, as that of matrix factorization is.
         """
-        network = self.network
-        assert isinstance(network, LightGCNNetwork)
         if not self.layers:
             return self.unit(serving.solve_query(self.item_table, items))
         known = np.unique(items)
-        degree = np.maximum(self.train.item_degree[known], 1)
-        weights = torch.from_numpy((degree * len(known)) ** -0.5).float().to(device_of(network))
+        weights, below = self._paths(known)
         with torch.no_grad():
-            below = network.layer_tables()[:-1]  # what the layers 1 .. K are made of
-            reached = sum(weights @ table[network.n_users + known] for table in below)
+            reached = sum(weights @ table for table in below)
         assert isinstance(reached, Tensor)
         return self.unit(np.asarray((reached / (self.layers + 1)).cpu().numpy(), np.float32))
+
+    def shares(self, items: Array) -> NDArray[np.float64]:
+        """What reaches a node of this history from each of its items."""
+        if not self.layers:
+            return super().shares(items)
+        weights, below = self._paths(items)
+        with torch.no_grad():
+            reached = weights[:, None] * torch.stack(below).sum(0)
+        return np.asarray((reached / (self.layers + 1)).cpu().numpy(), np.float64)
+
+    def _paths(self, items: Array) -> tuple[Tensor, list[Tensor]]:
+        """The weights of the edges from distinct items to a new node, and their vectors in the layers below each."""
+        network = self.network
+        assert isinstance(network, LightGCNNetwork)
+        degree = np.maximum(self.train.item_degree[items], 1)
+        weights = torch.from_numpy((degree * len(items)) ** -0.5).float().to(device_of(network))
+        with torch.no_grad():
+            tables = network.layer_tables()[:-1]  # what the layers 1 .. K are made of
+        return weights, [table[network.n_users + items] for table in tables]
 
 
 class LightGCNNetwork(DotNetwork):

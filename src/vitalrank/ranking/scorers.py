@@ -62,6 +62,10 @@ class DotScorer(Scorer):
         """The query vector of each user, as float32 ``(B, d)``."""
 
     @abstractmethod
+    def contributions(self, items: Array, item: int, query: NDArray[np.float32] | None = None) -> NDArray[np.float64]:
+        """For the query that is solved from ``items``; with ``query``, for the multiple of it nearest to that."""
+
+    @abstractmethod
     def query_of(self, items: Array) -> NDArray[np.float32]:
         """The query vector of someone who touched ``items`` and is not in the log, as ``(d,)``."""
 

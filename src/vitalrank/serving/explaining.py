@@ -44,8 +44,9 @@ def explain(model: Scorer, user: int | str, item: int | str) -> Explanation:
 
     ItemKNN and EASE score by a sum over the user's items, and these are its terms. For models of vectors the user's
     vector is solved from their items as :func:`fold_in` does; at the solution it is a sum with a term for each item
-    (:func:`vitalrank.serving.vectors.query_shares`). The multiple of it that is nearest to the user's trained vector
-    takes its place; what is left of the score is ``rest``. A small ``rest`` says that the items explain the score.
+    (:func:`vitalrank.serving.vectors.query_shares`; ALS and LightGCN have such a sum of their own). The multiple of it
+    that is nearest to the user's trained vector takes its place; what is left of the score is ``rest``. If it is
+    small, the items explain the score.
 
     Examples
     --------
@@ -59,11 +60,10 @@ def explain(model: Scorer, user: int | str, item: int | str) -> Explanation:
     who, what = int(log.user_index([user])[0]), int(log.item_index([item])[0])
     items = log.items[log.indptr[who] : log.indptr[who + 1]].astype(np.int64)
     score = float(model.scores(np.array([who]), what, what + 1)[0, 0])
-    parts = model.contributions(items, what)
     if isinstance(model, DotScorer) and model.has_vectors:
-        query, solved = model.queries(np.array([who]))[0], model.query_of(items)
-        length = float(solved @ solved)
-        parts = parts * (max(0.0, float(query @ solved)) / length if length else 0.0)
+        parts = model.contributions(items, what, model.queries(np.array([who]))[0])
+    else:
+        parts = model.contributions(items, what)
     return _sorted(model, what, score, items, parts)
 
 
