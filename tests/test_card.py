@@ -95,6 +95,10 @@ def test_a_card_is_written_beside_the_model(model, tmp_path):
     text = model.card(tmp_path)
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == text
     model.card(tmp_path)  # over a card of ours
+    (tmp_path / "README.md").write_text(text + "My own words.")
+    with pytest.raises(StorageError, match="not written by vitalrank"):
+        model.card(tmp_path)
+    model.card(tmp_path, force=True)
     model.save(tmp_path)  # which stays
     assert (tmp_path / "README.md").is_file()
     assert repr(vr.load(tmp_path)) == repr(model)

@@ -172,6 +172,31 @@ def test_inspect_leaves_a_page_of_others(log, tmp_path, capsys):
     assert (tmp_path / "page.html").read_text() == "mine"
     assert call(*words, "--force") == 0
     assert call(*words) == 0  # a page of vitalrank
+    beside = ("inspect", tmp_path / "a", "--page", tmp_path / "a" / "page.html")
+    assert [call(*beside), call(*beside)] == [0, 0]  # beside the model, again and again
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a/model.json", ("inspect", "a", "--page", "a/model.json")),
+        ("a/ids.arrow", ("card", "a", "--out", "a/ids.arrow")),
+        ("a/tensors.safetensors", ("evaluate", "a", "--shard", "1/2", "--out", "a/tensors.safetensors")),
+        ("a/ids.arrow", ("recommend", "a", "--all", "--out", "a/ids.arrow")),
+        ("few.txt", ("recommend", "a", "--all", "--items", "few.txt", "--out", "few.txt")),
+        ("mine.toml", ("fit", "log.tsv", "--out", "d", "--config", "mine.toml", "--save-config", "mine.toml")),
+    ],
+)
+def test_a_command_never_replaces_what_it_reads_even_with_force(log, tmp_path, monkeypatch, capsys, name, words):
+    monkeypatch.chdir(tmp_path)
+    assert call(*commands(log, tmp_path)["fit"]) == 0
+    (tmp_path / "mine.toml").write_text("epochs = 1\n")
+    (tmp_path / "few.txt").write_text("1\n")
+    before = (tmp_path / name).read_bytes()
+    capsys.readouterr()
+    words = [str(log) if word == "log.tsv" else word for word in words]
+    assert "is also read as input" in complaint(capsys, *words, "--force")
+    assert (tmp_path / name).read_bytes() == before
 
 
 # ---------------------------------------------------------------------------------------------------- run folders

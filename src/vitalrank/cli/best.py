@@ -16,6 +16,7 @@ from vitalrank._util.display import printable
 from vitalrank.cli import completion, options, taking
 from vitalrank.cli.config import in_force
 from vitalrank.cli.output import print_json, ranking_table
+from vitalrank.cli.taking import inputs_of
 from vitalrank.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def best(
     from vitalrank.selection import best as search
 
     json, force = ctx.params["json"], ctx.params["force"]
-    check_outputs([out / "best.toml"], [log], force)
-    save_config(ctx, log, in_force(ctx))
+    check_outputs([out / "best.toml"], inputs_of(ctx), force)
+    save_config(ctx, in_force(ctx))
     with nullcontext() if json else _reporter(minutes) as callback:
         found = search(
             read_log(log, ctx), minutes=minutes, out=out, samplers=names_of(samplers),

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from vitalrank.cli import options
+from vitalrank.cli.taking import inputs_of
 
 
 def card(
+    ctx: typer.Context,
     run: options.Run,
     out: Annotated[
         Path | None, typer.Option(help="Write it there: a file, or a folder for its README.md.", show_default="printed")
@@ -27,9 +29,12 @@ def card(
     [bold]vitalrank card runs/a --out runs/a[/]
     """
     import vitalrank as vr
+    from vitalrank._util.outputs import check_not_input
 
     if public and push is None:
         raise vr.SettingError("--public is for --push OWNER/NAME; give that too, or leave it out.")
+    if out is not None:
+        check_not_input(out, inputs_of(ctx))
     model = vr.load(run)
     if push is not None:
         typer.echo(f"Uploaded. Load it with vr.load({model.push(push, private=not public)!r}).")

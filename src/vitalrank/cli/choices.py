@@ -13,6 +13,7 @@ import typer
 from vitalrank import registry
 from vitalrank.cli.config import to_toml
 from vitalrank.cli.options import FIELDS, MODELS, STEPS, format_of
+from vitalrank.cli.taking import inputs_of
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
 from vitalrank.models import model_class
@@ -163,7 +164,7 @@ def read_log(path: Path, ctx: typer.Context) -> Interactions:
     return vr.read(path, **format_of(ctx)).k_core(ctx.params["min_user"], ctx.params["min_item"])
 
 
-def save_config(ctx: typer.Context, log: Path, values: Mapping[str, Any]) -> None:
+def save_config(ctx: typer.Context, values: Mapping[str, Any]) -> None:
     """Write settings to the file of ``--save-config``, if one is asked for; the same settings may stand there."""
     from vitalrank._util.files import write_text
     from vitalrank._util.outputs import check_outputs
@@ -172,8 +173,7 @@ def save_config(ctx: typer.Context, log: Path, values: Mapping[str, Any]) -> Non
     if path is None:
         return
     text = to_toml(values)
-    is_there = path.is_file() and path.read_bytes() == text.encode()
-    inputs = [one for one in (log, ctx.params.get("test_log")) if one is not None]
-    check_outputs([path], inputs=inputs, force=is_there or ctx.params["force"])
-    if not is_there:
-        write_text(path, text)
+    if path.is_file() and path.read_bytes() == text.encode():
+        return
+    check_outputs([path], inputs=inputs_of(ctx), force=ctx.params["force"])
+    write_text(path, text)

@@ -14,6 +14,7 @@ from vitalrank._util.display import printable
 from vitalrank.cli import completion, options, taking
 from vitalrank.cli.config import in_force, option_names, typed_and_filed
 from vitalrank.cli.output import print_json, ranking_table
+from vitalrank.cli.taking import inputs_of
 from vitalrank.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -67,9 +68,9 @@ def compare(
     config = TrainConfig(**options.training_of(ctx))
     json, force = ctx.params["json"], ctx.params["force"]
     chosen = choices(samplers, models, typed_and_filed(ctx, "settings"), baselines)
-    comparing.check_tables(out, [log], force)
-    check_page(out / "report.html", [log], force)
-    save_config(ctx, log, {**_typed(ctx), "set": chosen.table()})
+    comparing.check_tables(out, inputs_of(ctx), force)
+    check_page(out / "report.html", inputs_of(ctx), force)
+    save_config(ctx, {**_typed(ctx), "set": chosen.table()})
     with nullcontext() if json else _reporter(config.epochs) as callback:
         results = comparing.compare(
             read_log(log, ctx), chosen.samplers, chosen.makers, seeds=seeds, baselines=chosen.baselines,

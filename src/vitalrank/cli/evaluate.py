@@ -12,6 +12,7 @@ from vitalrank._util.display import printable
 from vitalrank.cli import completion, options
 from vitalrank.cli.output import print_json
 from vitalrank.cli.ranks import over_ranks
+from vitalrank.cli.taking import inputs_of
 from vitalrank.distributed.joining import current_group
 from vitalrank.distributed.process_group import ProcessGroup
 
@@ -24,6 +25,7 @@ _RESAMPLES = 1_000_000
 
 @over_ranks
 def evaluate(
+    ctx: typer.Context,
     run: options.Run,
     at: Annotated[list[int] | None, typer.Option(help="Length of the lists; repeatable.")] = None,
     by: Annotated[
@@ -69,8 +71,11 @@ def evaluate(
     [bold]vitalrank evaluate runs/a --shard 3/16 --out parts/03.npz[/]
     """
     import vitalrank as vr
+    from vitalrank._util.outputs import check_not_input
     from vitalrank.evaluation.shards import ShardReader, ShardWriter
 
+    if out is not None:
+        check_not_input(out, inputs_of(ctx))
     model = vr.load(run)
     if on not in model.held_out:
         raise vr.SettingError(f"{run}: holds out no {on} part; fit again with --{on} above 0.")

@@ -11,6 +11,7 @@ import typer
 from vitalrank._util.display import printable
 from vitalrank.cli import options
 from vitalrank.cli.output import print_json
+from vitalrank.cli.taking import inputs_of
 
 if TYPE_CHECKING:
     from vitalrank.analysis import Inspection
@@ -28,6 +29,7 @@ _COLUMNS = {  # of a record: title and format; metrics follow
 
 
 def inspect(
+    ctx: typer.Context,
     run: options.Run,
     n: options.ListLength = 10,
     sample: Annotated[int, typer.Option(help="Maximum number of users to make lists for.")] = 20_000,
@@ -42,7 +44,7 @@ def inspect(
     from vitalrank.analysis import inspect_model
 
     if page is not None:
-        vr.report.check_page(page, [run], force)
+        vr.report.check_page(page, inputs_of(ctx), force)
     model = vr.load(run)
     parts = [part for name, part in model.held_out.items() if name == "valid"]
     found = inspect_model(model, n, exclude=parts, sample=sample, seed=seed, threads=threads)

@@ -75,7 +75,7 @@ def fit(
         if group.size > 1:
             raise SettingError(f"{model} has no steps that ranks could share; leave out --ranks and torchrun.")
         _refuse_existing(out)
-    group.on_rank_zero(lambda: save_config(ctx, log, request.config_file(in_force(ctx))))
+    group.on_rank_zero(lambda: save_config(ctx, request.config_file(in_force(ctx))))
     by_users = model == "mf" and not ctx.params.get("blocks")
     found = read_parts(log, ctx, group if by_users else None)
     train, parts = found.train, found.held_out

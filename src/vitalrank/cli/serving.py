@@ -7,11 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from vitalrank._util.checks import check_count
 from vitalrank._util.display import printable
 from vitalrank.cli import completion, options
 from vitalrank.cli.item_lists import filters_of, id_like, picks_of, print_lists, print_picks, read_histories
 from vitalrank.cli.output import print_json
 from vitalrank.cli.ranks import over_ranks
+from vitalrank.cli.taking import inputs_of
 from vitalrank.distributed.joining import current_group
 
 Names = Annotated[Path | None, typer.Option(help="Table of items: .csv .tsv .parquet with ids, names, categories.")]
@@ -36,6 +38,7 @@ Unknown = Annotated[
 
 @over_ranks
 def recommend(
+    ctx: typer.Context,
     run: options.Run,
     user: Annotated[list[str] | None, typer.Option(help="A user of the log; repeatable.")] = None,
     n: options.ListLength = 10,
@@ -71,7 +74,7 @@ def recommend(
         from vitalrank._util.outputs import check_not_input
         from vitalrank.serving.streaming import recommend_all
 
-        check_not_input(out, [run])
+        check_not_input(out, inputs_of(ctx))
         if filters:
             raise vr.SettingError("--all takes no filters; filter the file, or ask for users by --user.")
         rows = recommend_all(
@@ -139,6 +142,7 @@ def explain(
     """Explain a recommendation: what each of the user's items adds to the score of an item."""
     import vitalrank as vr
 
+    check_count("n", n)
     model = vr.load(run)
     table = None if names is None else vr.serving.ItemTable.read(names)
     why = model.explain(id_like(model.train.user_ids, user), id_like(model.train.item_ids, item))

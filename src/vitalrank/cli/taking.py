@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
 import typer
+
+_READ = ("log", "test_log", "config", "names", "items", "exclude_items", "history")  # options that name a file to read
+
+
+def inputs_of(ctx: typer.Context) -> list[Path]:
+    """The files that a command reads, which none of its outputs may replace.
+
+    Of a run they are those of the model; other files, such as a page or a card, may be written beside them.
+    """
+    from vitalrank.checkpoint import IDS, META, TENSORS
+
+    found = [Path(ctx.params[name]) for name in _READ if ctx.params.get(name) is not None]
+    run = ctx.params.get("run")
+    return found + ([] if run is None else [Path(run) / name for name in (META, TENSORS, IDS)])
 
 
 def is_typed(ctx: typer.Context, name: str) -> bool:

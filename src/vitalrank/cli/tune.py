@@ -99,11 +99,11 @@ def tune(
     force = ctx.params["force"]
     if (out / "study.db").is_file():
         adopt(out, _EARLIER)
-    check_outputs([out / "best.toml", out / "trials.csv"], [log], force)
+    check_outputs([out / "best.toml", out / "trials.csv"], taking.inputs_of(ctx), force)
     fixed = typed_and_filed(ctx, "settings")
     make, chosen = _parts(ctx, model, sampler, fixed)
     searched = _space(ctx, make, chosen, fixed)
-    save_config(ctx, log, _own_file(ctx, fixed, searched))
+    save_config(ctx, _own_file(ctx, fixed, searched))
     parts = read_parts(log, ctx)
     if "valid" not in parts.held_out:
         raise SettingError("tune measures on the validation set; give a --valid share above 0.")

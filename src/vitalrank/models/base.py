@@ -193,7 +193,7 @@ class Recommender(Scorer):
         path
             Also write it there: a file, or the model's folder, where it becomes ``README.md``.
         force
-            Replace a file that is there and is no such card.
+            Replace a file that is there and is no such card, or was changed since.
         """
         from vitalrank.models.card import write_card
 

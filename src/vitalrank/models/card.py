@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitalrank import __version__
-from vitalrank._util.files import check_output, write_text
+from vitalrank._util.outputs import write_recorded
 from vitalrank.evaluation import evaluate
 from vitalrank.interactions import Interactions
 from vitalrank.registry import MODELS
@@ -64,13 +64,12 @@ def card_of(model: Recommender, repository: str | None = None) -> str:
 
 
 def write_card(model: Recommender, path: str | os.PathLike[str] | None, force: bool = False) -> str:
-    """The card, also written to a file, or to ``README.md`` in a folder."""
+    """The card, also written to a file, or to ``README.md`` in a folder; one that was edited stays, without force."""
     text = card_of(model)
     if path is not None:
         place = Path(path)
         place = place / "README.md" if place.is_dir() else place
-        check_output(place, lambda head: "library_name: vitalrank" in head, force=force)
-        write_text(place, text)
+        write_recorded(place, text, force)
     return text
 
 
