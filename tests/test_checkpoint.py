@@ -225,6 +225,24 @@ def test_own_keys_cannot_be_taken(tmp_path):
         write_folder(tmp_path / "a", {"format": 3}, {"table": TABLE})
 
 
+@pytest.mark.parametrize("name", [META, TENSORS])
+def test_a_file_of_others_that_has_a_name_of_ours_stays(tmp_path, name):
+    (tmp_path / name).write_text('{"model_type": "bert"}')
+    with pytest.raises(StorageError):
+        write_folder(tmp_path, {}, {"table": TABLE})
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == '{"model_type": "bert"}'
+
+
+def test_a_link_in_place_of_new_files_is_not_followed(tmp_path):
+    write_folder(tmp_path / "other", {"number": 1}, {"table": TABLE})
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / NEW).symlink_to(tmp_path / "other")
+    with pytest.raises(StorageError, match="is a link"):
+        write_folder(tmp_path / "a", {}, {"table": TABLE})
+    assert read_folder(tmp_path / "other").meta == {"number": 1}
+
+
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(StorageError, match=r"nowhere: no model\.json here"):
         read_folder(tmp_path / "nowhere")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
@@ -15,6 +17,7 @@ import vitalrank as vr
 
 optuna = pytest.importorskip("optuna")
 
+from vitalrank.errors import StorageError  # noqa: E402
 from vitalrank.tuning import studies, workers  # noqa: E402
 
 GRID = {"dim": [4, 8, 16], "beta": [0.0, 1.0]}
@@ -140,6 +143,29 @@ def test_a_study_lies_where_it_is_asked_for(parts, tmp_path, name, file):
     assert storage.is_file()
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert len(tune(parts, str(storage), {"dim": [4]}, 1).trials) == 1
+
+
+@pytest.mark.parametrize("file", ["notes.journal", "notes.db", "app.db"])
+def test_a_file_of_others_takes_no_study(parts, tmp_path, file):
+    path = tmp_path / file
+    if file == "app.db":
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE customers (name TEXT)")
+    else:
+        path.write_text("mine\n")
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match=r"exists and holds no studies; choose another place\.$"):
+        tune(parts, path, {"dim": [4]}, 1)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_journal_is_told_in_one_sentence(parts, tmp_path):
+    storage = tmp_path / "study.journal"
+    tune(parts, storage, {"dim": [4]}, 1)
+    first, *others = storage.read_text().splitlines(keepends=True)
+    storage.write_text(first + "damaged\n" + "".join(others))
+    with pytest.raises(StorageError, match="cannot hold a study"):
+        tune(parts, storage, {"dim": [4]}, 1)
 
 
 # ---------------------------------------------------------------------------------------------------- workers

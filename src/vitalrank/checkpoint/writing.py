@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -26,10 +27,11 @@ from vitalrank._util.locks import writing
 from vitalrank.checkpoint.ids import write_ids
 from vitalrank.checkpoint.jsontext import digest_of_meta, to_json
 from vitalrank.checkpoint.layout import FORMAT, IDS, META, NEW, OWN_KEYS, TENSORS, IdPair
-from vitalrank.checkpoint.reading import digest_of_file, whole_meta
+from vitalrank.checkpoint.reading import digest_of_file, is_saved, whole_meta
 from vitalrank.errors import StorageError
 
 _IS_POSIX = os.name == "posix"
+_OURS = re.compile(rb'\s*\{\s*"format"\s*:')  # how every META begins, also a damaged one
 
 
 def write_folder(
@@ -56,7 +58,8 @@ def write_folder(
     Raises
     ------
     StorageError
-        The disk is full, another process writes there, ...; what was there before is untouched.
+        The disk is full, another process writes there, ``model.json`` is somebody else's, ...; what was there before is
+        untouched.
 
     Examples
     --------
@@ -76,6 +79,7 @@ def write_folder(
         try:
             folder.mkdir(parents=True, exist_ok=True)  # somebody may have removed it during a run
             _finish_replacing(folder)
+            _refuse_foreign(folder)
             clear_temporaries(folder)
             temporary.mkdir()
             _write_files(temporary, meta, tensors, ids)
@@ -133,6 +137,15 @@ def _force_to_disk(path: Path) -> None:
         os.close(handle)
 
 
+def _refuse_foreign(folder: Path) -> None:
+    """Leave files that only have the names of ours."""
+    if is_saved(folder):
+        with (folder / META).open("rb") as file:
+            if _OURS.match(file.read(64)):
+                return
+        raise StorageError(f"{folder / META}: was not written by vitalrank; choose another folder.")
+
+
 def _publish(temporary: Path, folder: Path) -> None:
     temporary.rename(folder / NEW)
     _force_to_disk(folder)
@@ -145,6 +158,8 @@ def _publish(temporary: Path, folder: Path) -> None:
 def _finish_replacing(folder: Path) -> None:
     """Move new files to their own places, also those that a crash left on the way."""
     new = folder / NEW
+    if new.is_symlink():  # its files would be moved here, away from a folder of the user
+        raise StorageError(f"{new}: is a link, which vitalrank does not make; remove it.")
     if not new.exists():
         return
     if (new / META).exists():

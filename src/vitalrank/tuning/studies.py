@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from vitalrank._util.display import first_line
+from vitalrank._util.display import first_line, printable
 from vitalrank.config import saved_setting
 from vitalrank.errors import SettingError, StorageError
 from vitalrank.tuning.spaces import Choice, Dimension
@@ -28,6 +29,8 @@ LOST = (OSError, optuna.exceptions.StorageInternalError)  # what a storage that 
 
 _DEFAULTS = {"method": "tpe"}  # of facts that studies of version 0.1 do not have
 _ATTEMPTS = 8  # to create tables that another process creates too
+_TABLES = {"studies", "trials", "version_info", "alembic_version"}  # some of Optuna's
+_LONGEST_LINE = 1 << 20  # bytes of a journal's first line
 _BUSY_SECONDS = 60.0  # to wait for another process's write to SQLite
 
 # By the epochs of a trial: what learns slowly, as with a low learning rate, is not behind in the first fifth.
@@ -60,7 +63,7 @@ def open_study(
             load_if_exists=True,
         )  # fmt: skip
         _check_facts(study, facts, storage)
-    except LOST as error:
+    except (*LOST, json.JSONDecodeError) as error:  # a damaged journal
         raise StorageError(f"{storage}: cannot hold a study ({first_line(error)}); choose another place.") from error
     return study
 
@@ -73,7 +76,7 @@ def recorded_space(storage: str | os.PathLike[str] | None, name: str) -> dict[st
     try:
         study = optuna.load_study(storage=storage_of(storage), study_name=name)
         found = study.user_attrs.get(FACTS, {}).get("space", {})
-    except (KeyError, *LOST):  # KeyError: no study of that name
+    except (KeyError, json.JSONDecodeError, *LOST):  # KeyError: no study of that name
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -107,8 +110,35 @@ def storage_of(storage: str | os.PathLike[str] | None) -> optuna.storages.BaseSt
     path = Path(text).absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".journal":  # for network disks, where SQLite's locks do not hold
+        _refuse_foreign(path, is_journal(path))
         return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+    _refuse_foreign(path, is_database(path))
     return _created(text, lambda: _sqlite(path))
+
+
+def _refuse_foreign(path: Path, is_ours: bool) -> None:
+    if path.is_file() and path.stat().st_size and not is_ours:
+        raise StorageError(f"{printable(path)}: exists and holds no studies; choose another place.")
+
+
+def is_journal(path: Path) -> bool:
+    """Whether a file begins as Optuna's journals do; others are appended to by none."""
+    with suppress(OSError, ValueError, RecursionError), path.open("rb") as file:
+        first = json.loads(file.readline(_LONGEST_LINE))
+        return isinstance(first, dict) and "op_code" in first
+    return False
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is an SQLite database with the tables of Optuna, or with none yet."""
+    try:
+        with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.OperationalError:  # it cannot be opened or is locked, which Optuna will tell
+        return True
+    except sqlite3.DatabaseError:
+        return False
+    return not tables or bool(tables & _TABLES)
 
 
 def _with_driver(address: str) -> str:
