@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass
 
 from vitalrank._util.checks import is_count
 from vitalrank.errors import SettingError, TrainingError
@@ -55,19 +55,43 @@ def serve_several() -> bool:
     return bool(numba.threading_layer() != "workqueue")  # type: ignore[attr-defined]
 
 
-def check_not_forked() -> None:
-    """Reject training by torch in a child of a process that has trained by torch: it would hang.
+@dataclass
+class _OpenMP:
+    """Whether OpenMP's threads, which do not survive a fork, were started: the child would wait for them for ever."""
 
-    OpenMP's threads do not survive a fork, and the child's OpenMP waits for them.
-    """
-    if _first_process() != os.getpid():
+    runs_torch: bool = False  # in this process
+    lost_torch: bool = False  # in a process that this one was forked from
+    lost_numba: bool = False  # there too: Numba ends a child that starts a parallel loop
+
+    def fork(self) -> None:
+        """Take note, in a child that was just forked."""
+        try:
+            layer = numba.threading_layer()  # type: ignore[attr-defined]
+        except ValueError:  # not started
+            layer = None
+        self.lost_torch, self.runs_torch = self.lost_torch or self.runs_torch, False
+        self.lost_numba = self.lost_numba or layer == "omp"
+
+
+_openmp = _OpenMP()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_openmp.fork)
+
+
+def check_not_forked() -> None:
+    """Reject training by torch in a child of a process that has started OpenMP's threads."""
+    if _openmp.lost_torch or _openmp.lost_numba:
         raise TrainingError(
-            "this process was forked from one that has trained a torch model, and OpenMP does not survive a fork; "
+            "this process was forked from one that has trained or ranked, and OpenMP does not survive a fork; "
             "start processes by multiprocessing.get_context('spawn'), or train in the child processes alone."
         )
+    _openmp.runs_torch = True
 
 
-@cache
-def _first_process() -> int:
-    """The process that called this first; forked children inherit the answer."""
-    return os.getpid()
+def prepare_inference() -> None:
+    """Let torch rank on one thread, and not hang, in a child of a process that has run it."""
+    if _openmp.lost_torch and not _openmp.runs_torch:
+        import torch
+
+        torch.set_num_threads(1)
+    _openmp.runs_torch = True

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vitalrank import serving
 from vitalrank._util.devices import enough_memory, resolve
+from vitalrank._util.threads import prepare_inference
 from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.joining import current_group
@@ -49,6 +50,7 @@ class TorchModelBase(TrainableModel):
         """The torch module behind the model."""
         if self._network is None:
             raise SettingError(self._not_ready())
+        prepare_inference()
         return self._network
 
     def _not_ready(self) -> str:
