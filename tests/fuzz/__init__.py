@@ -6,12 +6,14 @@ Every module here whose name has no underscore in front is an area: ``case(rng)`
 
 from __future__ import annotations
 
+import os
 import pkgutil
 from collections.abc import Callable
 from importlib import import_module
 from random import Random
 
 Case = Callable[[Random], None]
+PATIENCE = float(os.environ.get("FUZZ_PATIENCE", "300"))  # seconds of wall time for one case, compiling included
 
 
 def areas() -> list[str]:

@@ -1,7 +1,8 @@
 """Run areas, each in a process of its own with bounded memory, so that a crash of the interpreter is seen.
 
 ``python -m tests.fuzz [AREA ...] [--seconds S] [--cases N] [--seed K] [--first I]``: a case is a function of seed and
-number alone. A table says how many cases ran and failed in each area, and how to run those that failed again.
+number alone. A table says how many cases ran and failed in each area, and how to run those that failed again. On a
+machine that is busy with something else, FUZZ_PATIENCE gives a case more than its 300 seconds.
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ import time
 import traceback
 from dataclasses import dataclass, field
 
-from tests.fuzz import areas, case_of
+from tests.fuzz import PATIENCE, areas, case_of
 
 from vitalrank.errors import VitalrankError
 
 MEMORY = 12 << 30  # bytes of address space: torch and Numba's threads take some of it
-PATIENCE = 300.0  # seconds for one case, compiling included
 _MOST, _SHOWN = 20, 3000  # failures of an area before it ends, characters of each that are printed
 
 
@@ -33,8 +33,6 @@ def main() -> int:
     names = given.areas or areas()
     print(f"{'area':<12}{'cases':>10}{'seconds':>10}{'failures':>10}", flush=True)
     found = [_run(area, given) for area in names]
-    for tally in found:
-        print(tally.details(given.seed), end="")
     return 1 if any(tally.failed for tally in found) else 0
 
 
@@ -50,10 +48,11 @@ class Tally:
     def __str__(self) -> str:
         return f"{self.area:<12}{self.cases:>10,}{self.seconds:>10,.0f}{len(self.failed):>10}"
 
-    def details(self, seed: int) -> str:
-        """How to run what failed again."""
-        line = "{}\n  again: python -m tests.fuzz {} --seed {} --first {} --cases 1\n"
-        return "".join(line.format(how, self.area, seed, number) for number, how in self.failed.items())
+    def add_failure(self, number: int, how: str, seed: int) -> None:
+        """Note a case that failed, and say at once how to run it again."""
+        self.failed[number] = how
+        again = f"python -m tests.fuzz {self.area} --seed {seed} --first {number} --cases 1"
+        print(f"{how}\n  again: {again}", file=sys.stderr, flush=True)
 
 
 def _arguments() -> argparse.Namespace:
@@ -86,7 +85,7 @@ def _run(area: str, given: argparse.Namespace) -> Tally:
         if code == 0:
             break
         last = numbers[-1] if numbers else first
-        tally.failed[last] = f"{said[-_SHOWN:]}\n{area}: case {last} ended by {code}"
+        tally.add_failure(last, f"{said[-_SHOWN:]}\n{area}: case {last} ended by {code}", given.seed)
         first = last + 1
     print(tally, flush=True)
     return tally

@@ -13,6 +13,7 @@ START = {
     "compare": ["log.tsv", "--out", "out/new", "--samplers", "uni", "--seeds", "1", "--baselines", "none", *RUN],
     "tune": ["log.tsv", "--out", "out/new", "--trials", "1", *RUN],
     "evaluate": ["run"],
+    "card": ["run"],
     "recommend": ["run", "--user", "u1"],
     "similar": ["run", "--item", "i1"],
     "inspect": ["run"],
@@ -27,6 +28,8 @@ DATA = [
     "list", "list --json", "get nope", "get ''", "prepare", "prepare log.tsv out/new.parquet", "prepare nope x",
     "prepare log.tsv notes.txt", "prepare log.tsv log.tsv --force", "prepare *.tsv log.tsv --force",
     "prepare . log.tsv", "prepare log.tsv run/model.json", "prepare run/ids.arrow x", "prepare log.tsv out",
+    "prepare log.tsv --out out/new", "prepare log.tsv --out out", "prepare log.tsv --out run --force",
+    "prepare log.tsv --out log.tsv", "prepare log.tsv --out out/new --test 0.2 --memory 1", "prepare run --out out/new",
 ]  # fmt: skip
 HISTORIES = [
     "i1 i2\n",
@@ -65,6 +68,8 @@ def line(rng: Random) -> list[str]:
     words = list(START[name])
     if name == "recommend" and rng.random() < 0.4:
         words = ["run", *rng.choice([["--all", "--out", "out/new.parquet"], ["--history", "history.txt"]])]
+    if name == "evaluate" and rng.random() < 0.4:
+        words += ["--shard", rng.choice(["1/2", "2/2", "3/2"]), "--out", rng.choice(["out/new.npz", "run/model.json"])]
     if rng.random() < 0.1:  # leave something out, or add a stray word
         del words[rng.randrange(len(words))]
     if rng.random() < 0.1:

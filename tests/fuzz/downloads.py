@@ -1,19 +1,22 @@
-"""A server that lies: wrong lengths, ranges, versions and pages. What is stored is a whole body that it sent."""
+"""A server that lies, and damaged archives: what is stored is a whole body that was sent, unpacked as it was packed."""
 
 from __future__ import annotations
 
 import tempfile
 import threading
+import zipfile
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.fuzz._mutations import mutate_bytes
 from tests.fuzz.readers import check_message
 
 import vitalrank as vr
 from vitalrank._util.downloads import download
+from vitalrank.datasets.archives import unpack
 
 VERSIONS = {'"one"': bytes(range(256)) * 8, '"two"': bytes(range(255, -1, -1)) * 9}
 BODIES = [b"", b"x", b"<!DOCTYPE html><html>Log in", b"\n  <html>", b"PK\x03\x04rubbish", b"\x00" * 5000]
@@ -89,7 +92,26 @@ def server() -> Server:
     return running
 
 
+def archive(rng: Random, folder: Path) -> None:
+    """A zip archive that is damaged: its member is unpacked as it was packed, or both are gone."""
+    path, text = folder / "log.zip", b"user,item\n1,2\n" * rng.choice([1, 50, 5000])
+    kinds = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+    with zipfile.ZipFile(path, "w", rng.choice(kinds)) as packed:
+        packed.writestr("set/log.csv", text)
+    mutate_bytes(rng, path)
+    try:
+        assert unpack(path, rng.choice(["set/log.csv"] * 9 + ["log.csv"])).read_bytes() == text
+    except vr.DataError as error:
+        check_message(str(error))
+        assert not list(folder.iterdir())
+        raise
+
+
 def case(rng: Random) -> None:
+    if rng.random() < 0.3:
+        with tempfile.TemporaryDirectory(prefix="vitalrank-fuzz-") as folder:
+            archive(rng, Path(folder))
+        return
     running = server()
     running.rng, running.bodies = rng, list(VERSIONS.values())
     with tempfile.TemporaryDirectory(prefix="vitalrank-fuzz-") as folder:

@@ -27,7 +27,7 @@ NUMBERS: list[Any] = [
     True, [],
 ]  # fmt: skip
 OPTIONS = ["range_min", "range_max", "max_score", "min_score", "absolute_margin", "relative_margin"]
-SECONDS = 30.0
+SECONDS = 30.0  # of the processor
 
 
 def case(rng: Random) -> None:
@@ -42,7 +42,7 @@ def case(rng: Random) -> None:
         sources.append(positives(rng, folder, pairs, len(queries), len(items)))
         before = {path: path.read_bytes() for path in folder.iterdir()}
         out = folder / (rng.choice([*(path.name for path in before), "", "no/such/x"]) if rng.random() < 0.1 else "out")
-        begin, summary = time.monotonic(), None
+        begin, summary = time.process_time(), None
         try:
             summary = mine_to(out, *sources, force=rng.random() < 0.05, **rules(rng))
             check(rng, out, summary, sources)
@@ -50,7 +50,7 @@ def case(rng: Random) -> None:
             check_message(str(error))
             raise
         finally:
-            assert time.monotonic() - begin < SECONDS
+            assert time.process_time() - begin < SECONDS
             for path, content in before.items():
                 assert path.read_bytes() == content or path.name == "notes.parquet" == out.name, path
             assert summary is not None or not (folder / "out").exists()

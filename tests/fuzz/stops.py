@@ -21,7 +21,9 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from tests.fuzz import PATIENCE
 from tests.fuzz import _commands as commands
+from tests.fuzz import _processes as processes
 
 import vitalrank as vr
 from vitalrank.checkpoint import is_saved
@@ -31,7 +33,7 @@ SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 FIT = ["fit", "log.tsv", "--out", "new", "--sampler", "uni", "--set", "dim=4", "--threads", "1", "--progress"]
 MODEL = ("tensors.safetensors", "ids.arrow")
 TOO_SLOW = "no trial came to a result in the time"
-LONGEST = 60.0  # seconds of a process; for a machine that has nothing else to do a second is enough
+LONGEST = 0.2 * PATIENCE  # seconds of a process; for a machine that has nothing else to do a second is enough
 
 
 @dataclass(frozen=True)
@@ -168,14 +170,7 @@ class _Copy:
 
 def _start(words: list[str], place: Path) -> int:
     """The id of a process that runs a command in a folder."""
-    process = os.fork()
-    if process:
-        return process
-    code = 70
-    try:
-        code = _child(lambda: commands.call(words, (*commands.CODES, 143)), place)
-    finally:
-        os._exit(code)
+    return processes.start(lambda: _child(lambda: commands.call(words, (*commands.CODES, 143)), place))
 
 
 def _child(work: Callable[[], tuple[int, str]], place: Path) -> int:
@@ -192,16 +187,7 @@ def _child(work: Callable[[], tuple[int, str]], place: Path) -> int:
 
 
 def _ended(process: int) -> int:
-    """The exit code of a process, negative for a signal."""
-    end = time.monotonic() + LONGEST
-    while time.monotonic() < end:
-        found, status = os.waitpid(process, os.WNOHANG)
-        if found:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.002)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    raise AssertionError(f"a process did not end within {LONGEST:.0f} seconds")
+    return processes.exit_code(process, LONGEST)
 
 
 def _said(place: Path) -> str:
