@@ -165,3 +165,17 @@ def test_a_small_parquet_file_stays_small_in_memory(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     # Not ru_maxrss, which counts the process of the tests that this one was forked from.
     assert int(done.stdout.partition("VmHWM:")[2].split()[0]) < 1_000_000  # KiB
+
+
+def test_a_long_text_in_a_column_that_is_not_read_is_not_repeated(tmp_path):
+    """Columns without a role are looked at, since they might be the time; a value may take megabytes."""
+    path, rows = tmp_path / "log.parquet", 60
+    blob = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * 2_000_000]))
+    pq.write_table(pa.table({"user": range(rows), "item": range(rows), "blob": blob}), path, store_schema=False)
+    pool, usual = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        assert len(vr.read(path)) == rows
+    finally:
+        pa.set_memory_pool(usual)
+    assert pool.max_memory() < 40_000_000

@@ -67,6 +67,8 @@ def is_stream(path: Path) -> bool:
         mode = path.stat().st_mode
     except FileNotFoundError:
         return False
+    except OSError as error:  # a loop of links, a folder that nobody may enter
+        raise StorageError(f"{printable(path)}: cannot be used ({printable(error)}); give another name.") from error
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from vitalrank._util.display import printable, quoted
 from vitalrank.errors import DataError
@@ -20,6 +21,7 @@ SAMPLE = 50  # values of a column that we look at
 TIME_WORDS = {"time", "timestamp", "datetime", "date", "day", "dt", "ts", "when", "epoch"}
 ID_ENDS = ("id", "isbn", "asin")  # their digits may look like unix times
 FIRST, END = 1e8, 4.2e9  # unix seconds from 1973 to 2103; smaller numbers may be ratings or counts
+_LONGEST_TIME = 80  # characters
 UNITS = (1, 1e3, 1e6, 1e9)  # seconds down to nanoseconds
 BLANK = {"", "none", "null", "nan", "nat", "<na>"}
 
@@ -47,7 +49,11 @@ def all_times(values: Iterable[Any]) -> bool:
 def first_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The first values of an Arrow column as text; none where it has no text."""
     try:
-        return list(column[:SAMPLE].cast(pa.string()).to_pylist())
+        head = column[:SAMPLE]
+        if isinstance(head, pa.DictionaryArray):  # cut before they are repeated: a value may take megabytes
+            texts = pc.utf8_slice_codeunits(head.dictionary.cast(pa.string()), 0, _LONGEST_TIME)
+            return list(texts.take(head.indices).to_pylist())
+        return list(head.cast(pa.string()).to_pylist())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return []
 

@@ -44,15 +44,14 @@ def read_parquet(path: Path | StoredFile, wanted: Wanted, collector: Collector) 
 
 
 def _read(raw: pa.NativeFile, wanted: Wanted, collector: Collector) -> None:
-    file = pq.ParquetFile(raw)
-    schema = file.schema_arrow
+    schema = pq.ParquetFile(raw).schema_arrow
+    # Strings stay dictionary-encoded: a short file may repeat a long one a million times.
+    texts = [field.name for field in schema if any(belongs(field.type) for belongs in _TEXT)]
+    file = pq.ParquetFile(raw, read_dictionary=texts)
     user, item, time, weight = wanted
     first = partial(_first, file)
     columns = recognise(schema.names, user, item, time, collector.source, first, weight)  # type: ignore[arg-type]
-    # Strings stay dictionary-encoded: a short file may repeat a long one a million times.
     names = list(columns.present.values())
-    texts = [name for name in names if any(belongs(schema.field(name).type) for belongs in _TEXT)]
-    file = pq.ParquetFile(raw, read_dictionary=texts)
     row = 0
     for batch in file.iter_batches(BATCH_ROWS, columns=names):
         table = _table(batch, columns, collector.source)
