@@ -144,13 +144,16 @@ def test_an_archive_without_the_log_is_removed(served: Path, monkeypatch: pytest
     assert not [file for file in served.rglob("*") if file.is_file()]
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, 99])
-def test_a_damaged_archive_is_removed(tmp_path: Path, method: int) -> None:
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, 99, "place"])
+def test_a_damaged_archive_is_removed(tmp_path: Path, method: int | str) -> None:
     path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if method == 99 else method) as archive:
+    known = isinstance(method, int) and method != 99
+    with zipfile.ZipFile(path, "w", method if known else zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("log", bytes(range(256)) * 50)
     data = bytearray(path.read_bytes())
-    if method == 99:  # a method that zipfile does not know, in both headers
+    if method == "place":  # of the directory: by it the member begins before the file does
+        data[-5] += 1
+    elif method == 99:  # a method that zipfile does not know, in both headers
         data[8] = 99
         data[data.index(b"PK\x01\x02") + 10] = 99
     else:

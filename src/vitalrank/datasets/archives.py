@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -15,7 +18,10 @@ from vitalrank.errors import DataError
 
 _CHUNK = 1 << 20
 # Damaged data, an unknown compression method, a password: zipfile lets through what its decompressors raise.
-_DAMAGED = (zipfile.BadZipFile, KeyError, EOFError, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError)
+_DAMAGED = (
+    zipfile.BadZipFile, LookupError, EOFError, zlib.error, lzma.LZMAError, struct.error, NotImplementedError,
+    OverflowError, RuntimeError, ValueError,
+)  # fmt: skip
 
 
 def unpack(archive: Path, member: str) -> Path:
@@ -23,8 +29,7 @@ def unpack(archive: Path, member: str) -> Path:
     target = archive.with_name(Path(member).name)
     try:
         with (
-            zipfile.ZipFile(archive) as packed,
-            packed.open(member) as source,
+            _opened(archive, member) as source,
             atomic_write(target) as temporary,
             temporary.open("wb") as file,
         ):
@@ -35,6 +40,18 @@ def unpack(archive: Path, member: str) -> Path:
         reason = f"is damaged or holds no {member} ({first_line(error)}); it was removed, so fetch it again."
         raise DataError(f"{printable(archive)} {reason}") from error
     return target
+
+
+@contextmanager
+def _opened(archive: Path, member: str) -> Iterator[IO[bytes]]:
+    with ExitStack() as stack:
+        try:
+            source = stack.enter_context(stack.enter_context(zipfile.ZipFile(archive)).open(member))
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # else a place in the file that there cannot be
+                raise
+            raise zipfile.BadZipFile(str(error)) from error
+        yield source
 
 
 def _chunks(source: IO[bytes]) -> Iterator[bytes]:
