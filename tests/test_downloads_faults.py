@@ -160,10 +160,11 @@ def test_a_file_is_of_the_kind_that_its_name_says(server, tmp_path, name, body):
     assert download(server.url, tmp_path / name).read_bytes() == body
 
 
-def test_a_link_in_place_of_the_part_is_not_followed(server, tmp_path):
+@pytest.mark.parametrize("name", ["log.bin.part", "log.bin.part.json"])
+def test_a_link_in_place_of_the_part_is_not_followed(server, tmp_path, name):
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "log.bin.part").symlink_to(tmp_path / "mine")
+    (tmp_path / "new" / name).symlink_to(tmp_path / "mine")
     server.answers = [whole()]
     assert download(server.url, tmp_path / "new" / "log.bin").read_bytes() == WHOLE
     assert (tmp_path / "mine").read_text() == "mine"

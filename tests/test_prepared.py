@@ -303,6 +303,12 @@ def test_a_folder_of_other_things_is_refused(tmp_path):
         vr.Prepared.write(tmp_path, a_log())
     with pytest.raises(vr.StorageError, match="is a file"):
         vr.Prepared.write(tmp_path / "notes.txt", a_log())
+    (tmp_path / "mine.json").write_text('{"format": 1}')
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "prepared.json").symlink_to(tmp_path / "mine.json")
+    with pytest.raises(vr.StorageError, match="is a link"):
+        vr.Prepared.write(tmp_path / "new", a_log())
+    assert (tmp_path / "mine.json").read_text() == '{"format": 1}'
 
 
 def test_options_of_reading_mean_nothing_for_a_prepared_log(folder):

@@ -43,6 +43,8 @@ class Part:
     def remember(self, headers: Mapping[str, str]) -> None:
         """Write down which file of the server this is a part of."""
         self._validator = _validator_of(headers)
+        if self._state.is_symlink():  # as for the part itself, none is followed
+            self._state.unlink()
         write_text(self._state, json.dumps({"url": self._url, "validator": self._validator}))
 
     def is_same_version(self, headers: Mapping[str, str]) -> bool:

@@ -165,6 +165,8 @@ def check_folder(folder: Path) -> None:
         raise StorageError(f"{name}: cannot be read ({first_line(error)}); give another folder.") from error
     if others:
         raise StorageError(f"{name}: holds other files ({listed(sorted(others))}); give a new folder.")
+    if (folder / META).is_symlink():  # what it leads to would be replaced
+        raise StorageError(f"{name}: its {META} is a link, which vitalrank does not make; give a new folder.")
     if is_prepared(folder) and '"format"' not in (folder / META).read_text(encoding="utf-8", errors="replace")[:100]:
         raise StorageError(f"{name}: its {META} was not written by vitalrank; give a new folder.")
 
