@@ -39,6 +39,7 @@ SAMPLERS = {
     "vins ceiling": vr.VINS(ceiling=0.5),
     "ahns": vr.AHNS(),
     "mixgcf": vr.MixGCF(candidates=8),
+    "bns": vr.BNS(sample=8),
     "mixed": vr.Mixed("uni", vr.DNS(), share=0.5),
     "in-batch": vr.InBatch(),
     "in-batch 3": vr.InBatch(candidates=3),

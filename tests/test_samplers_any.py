@@ -31,6 +31,7 @@ SETTINGS = {
     "lfm-d": {"candidates": counts, "rho": ratios, "ceiling": ceilings},
     "mixgcf": {"candidates": counts, "ceiling": ceilings},
     "ahns": {"candidates": counts, "beta": st.sampled_from([0.25, 1.0]), "ceiling": ceilings},
+    "bns": {"candidates": counts, "sample": st.sampled_from([0, 3]), "ceiling": ceilings},
     "mixed": {"share": st.sampled_from([0.0, 0.3, 1.0])},
     "lfm-w": {"margin": margins, "kappa": counts, "weight": weights},
     "vins": {

@@ -28,6 +28,7 @@ SETTINGS = [
     ("aobpr", {"exact": "no"}), ("pris", {"detach": "no"}), ("pris", {"detach": 0}), ("pris", {"clusters": ""}),
     ("pris", {"proposal": [1]}), ("vins", {"weight": [1]}), ("lfm-w", {"weight": 1}), ("lfm-w", {"margin": True}),
     ("ahns", {"candidates": 0}), ("ahns", {"beta": 0.0}), ("ahns", {"p": "low"}), ("mixed", {"share": 1.5}),
+    ("bns", {"candidates": 0}), ("bns", {"sample": -1}), ("bns", {"alpha": -1.0}),
     ("mixed", {"a": "best"}), ("mixed", {"b": 3}), ("dns", {"ceiling": "high"}), ("lfm-d", {"ceiling": "x%"}),
     ("sa", {"ceiling": True}), ("vins", {"ceiling": -1.0}), ("lfm-w", {"ceiling": float("nan")}),
     ("pop", {"beta": True}), ("sa", {"temperature": None}),

@@ -16,6 +16,7 @@ HARD = {
     "lfm-d": vr.LFMD(candidates=6, rho=0.3),
     "ahns": vr.AHNS(candidates=6),
     "mixgcf": vr.MixGCF(candidates=6),
+    "bns": vr.BNS(candidates=6, sample=4),
     "sa": vr.SA(candidates=6),
     "pris": vr.PRIS(candidates=6, clusters=4),
     "lfm-w": vr.LFMW(kappa=12),

@@ -189,6 +189,25 @@ def test_ahns_picks_the_nearest_of_every_pool():
     assert_follows(abs(draw.ids - 6), law)
 
 
+def test_bns_picks_the_least_risk_of_every_pool():
+    """Two candidates and a draw for F, of the five unseen items that score a quarter of their ids: 125 pools.
+
+    The posterior of a true negative is spelt out, and the risk: gradient times the chance of a false one, less gains.
+    """
+    law, share = dict.fromkeys(range(3, 8), 0.0), [d / sum(DEGREE) for d in DEGREE]
+    for pool in product(range(3, 8), repeat=3):
+        risk = {}
+        for j in pool[:2]:
+            below = sum(other <= j for other in pool) / 4
+            true, false = (1 - share[j]) * (1 - below), share[j] * below
+            posterior = true / (true + false)
+            risk[j] = (1 - posterior - 0.5 * posterior) / (1 + np.exp((4 - j) / 4))
+        law[min(risk, key=risk.get)] += 1 / 5**3
+    table = np.arange(8.0)[:, None] / 4
+    draw = draw_many(vr.BNS(candidates=2, sample=1, alpha=0.5), LOG, BROAD, positive=4, table=table)
+    assert_follows(draw.ids, law)
+
+
 @pytest.mark.parametrize("sampler", [vr.LFMD(candidates=4, rho=0.3), vr.DNS(candidates=4)], ids=repr)
 def test_pooled_picks_follow_the_rank_law(sampler):
     """The five unseen items score in the order of their ids; all 625 pools are listed, each rank with its chance."""

@@ -47,6 +47,7 @@ from vitalrank.preparing import prepare_log as prepare_log
 from vitalrank.readers import read as read
 from vitalrank.samplers import Draw as Draw
 from vitalrank.samplers import Sampler as Sampler
+from vitalrank.samplers.bayesian import BNS as BNS
 from vitalrank.samplers.in_batch import InBatch as InBatch
 from vitalrank.samplers.known import Known as Known
 from vitalrank.samplers.mixed import Mixed as Mixed

@@ -108,6 +108,7 @@ SAMPLERS = Registry(
             "samplers.score_pooled:AHNS",
             search={"candidates": "4..64:log", "alpha": "0.0..2.0", "beta": "0.01..1.0:log", "p": "-3.0..-1.0"},
         ),
+        "bns": Entry("samplers.bayesian:BNS", search={"candidates": "2..32:log", "alpha": "0.5..20.0:log"}),
         "mixed": Entry("samplers.mixed:Mixed", search={"share": "0.0..1.0"}),
         "lfm-w": Entry("samplers.rejecting:LFMW", search={"margin": "0.25..4.0:log", "weight": _WEIGHTS}),
         "vins": Entry(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from reference.adversarial import irgan
 from reference.mixed import mixed
-from reference.pooled import ahns, cml, dns, lfmd, mixgcf
+from reference.pooled import ahns, bns, cml, dns, lfmd, mixgcf
 from reference.ranked import aobpr
 from reference.rejecting import lfmw, vins
 from reference.row import Answer, Row
@@ -28,6 +28,7 @@ REFERENCES: dict[str, Callable[..., Answer]] = {
     "lfm-d": lfmd,
     "mixgcf": mixgcf,
     "ahns": ahns,
+    "bns": bns,
     "mixed": mixed,
     "lfm-w": lfmw,
     "vins": vins,

@@ -1,8 +1,10 @@
-"""DNS, LFM-D, AHNS and CML: a pool of uniform draws, one of them picked by its rank."""
+"""DNS, LFM-D, AHNS, BNS and CML: a pool of uniform draws, one of them picked by its rank."""
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 from reference.philox import MIX, RANK, fine_unit
 from reference.proposing import at_point, normalised, propose, weighted_proposal
@@ -63,6 +65,29 @@ def ahns(row: Row, k: int, candidates: int, alpha: float, beta: float, p: float,
             pool = sorted(pool, key=lambda j: abs(row.score(j) - target))
         ids.append(pool[0])
     return answer(ids, candidates)
+
+
+def bns(row: Row, k: int, candidates: int, sample: int, alpha: float, ceiling: float | str | None) -> Answer:
+    """The candidate of least ``info (1 - (1 + alpha) unbias)``, the first drawn of equals.
+
+    F, the share of unseen items that score no more, is that of the pool and ``sample`` draws beside it.
+    """
+    if not row.open:
+        return Answer([-1] * k, [0.0] * k, 0)
+    ids = []
+    for c in range(k):
+        drawn = candidates_of(row, candidates + sample, row.pi(0.0), c)
+        best, least = -1, math.inf
+        for j in drawn[:candidates]:
+            F = sum(row.score(other) <= row.score(j) for other in drawn) / (len(drawn) + 1)
+            P = row.degree[j] / sum(row.degree)
+            unbias = (1 - F) * (1 - P) / (1 - F - P + 2 * F * P)
+            info = 1 - 1 / (1 + math.exp(row.score(j) - row.score(row.positive)))
+            risk = float(np.float32(info * (1 - (1 + alpha) * unbias)))
+            if row.score(j) <= row.limit(ceiling) and risk < least:
+                best, least = j, risk
+        ids.append(best)
+    return answer(ids, candidates + sample)
 
 
 def lfmd(row: Row, k: int, candidates: int, rho: float, ceiling: float | str | None) -> Answer:

@@ -3,6 +3,7 @@
 from vitalrank import registry
 from vitalrank.samplers.adversarial import IRGAN
 from vitalrank.samplers.base import BoundSampler
+from vitalrank.samplers.bayesian import BNS
 from vitalrank.samplers.counting import Counts
 from vitalrank.samplers.draws import Draw
 from vitalrank.samplers.in_batch import InBatch
@@ -37,6 +38,7 @@ def find_sampler(name: str) -> type[Sampler]:
 __all__ = [
     "AHNS",
     "AOBPR",
+    "BNS",
     "CML",
     "DNS",
     "IRGAN",

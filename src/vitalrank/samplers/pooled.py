@@ -18,6 +18,7 @@ from vitalrank.samplers.proposals import uniform_proposal
 from vitalrank.samplers.settings import LATER, Sampler
 
 if TYPE_CHECKING:
+    from vitalrank.samplers.bayesian import BNS
     from vitalrank.samplers.metric import CML
     from vitalrank.samplers.score_pooled import AHNS, MixGCF
 
@@ -123,18 +124,19 @@ class LFMD(Sampler):
 class BoundPool(BoundSampler):
     """A pool of uniform draws for each negative, one of them picked by its rank."""
 
-    settings: DNS | LFMD | AHNS | MixGCF | CML
+    settings: DNS | LFMD | AHNS | MixGCF | BNS | CML
 
     def __init__(self, settings: Any, *args: Any) -> None:
         super().__init__(settings, *args)
         self.proposal = uniform_proposal(self.train, self.pool)
+        self._size = settings.candidates
         self._cumulative = np.cumsum(settings.rank_probabilities())
         self._cumulative[-1] = 1.0  # so that rounding never reaches past the last rank
 
     def _pool(self, request: SampleRequest) -> tuple[DeviceArray, DeviceArray]:
         """Candidates and their scores."""  # (B, k, C) each
-        ids = self._candidates(self.proposal, request, self.settings.candidates)
-        return ids, request.score(ids.reshape(len(request), request.k * self.settings.candidates)).reshape(ids.shape)
+        ids = self._candidates(self.proposal, request, self._size)
+        return ids, request.score(ids.reshape(len(request), request.k * self._size)).reshape(ids.shape)
 
     def _draw(self, request: SampleRequest) -> Draw:
         pool, scores = self._pool(request)
@@ -142,9 +144,9 @@ class BoundPool(BoundSampler):
             limits = score_limits(self.settings.ceiling, self._positive_scores(request))
             pool, scores = drop_above(request.backend, limits, pool, scores)
         ids = self._pick(request, pool, scores)
-        weights, tries = request.backend.unit_weights(ids, self.settings.candidates)
+        weights, tries = request.backend.unit_weights(ids, self._size)
         if self.settings.ceiling is not None:  # a pool of which nothing was left has been looked at too
-            tries = self._tries(request, request.k * self.settings.candidates)
+            tries = self._tries(request, request.k * self._size)
         return Draw(ids, weights, tries)
 
     def _positive_scores(self, request: SampleRequest) -> DeviceArray:
