@@ -135,7 +135,7 @@ def test_compare_from_a_file(log, tmp_path, capsys):
 
 def test_a_name_that_is_a_model_and_a_sampler():
     pytest.importorskip("torch")
-    samplers, makers, _ = choices("cml", "cml", ["cml.dim=4", "cml.candidates=3"])
+    samplers, makers, *_ = choices("cml", "cml", ["cml.dim=4", "cml.candidates=3"])
     assert samplers == {"cml": vr.samplers.CML(candidates=3)}
     assert makers["cml"]().dim == 4
 

@@ -15,7 +15,7 @@ from vitalrank.samplers.backends import backend_of
 @pytest.mark.parametrize("name", ["aobpr", "pris"])
 def test_a_scorer_alone_serves_those_that_propose_by_vectors(name):
     """Without vectors AOBPR ranks the full scores and PRIS keeps its static proposal."""
-    plain = {"aobpr": AOBPR(exact=True), "pris": PRIS(clusters=0)}[name]
+    plain = {"aobpr": AOBPR(exact=True), "pris": PRIS(candidates=16, clusters=0)}[name]
     asked = {"users": WORLD.users, "positives": WORLD.positives, "score": WORLD.dot}
     assert_equal(VARIANTS[name].bind(WORLD.log)(**asked), plain.bind(WORLD.log)(**asked))
 

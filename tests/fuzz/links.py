@@ -64,7 +64,8 @@ WRITERS: dict[str, tuple[Callable[[Path], Any], list[str]]] = {
         ["recs.parquet"],
     ),
     "page": (lambda folder: vr.report.write_report(model(), folder / "p.html"), ["p.html", "p.html.part"]),
-    "compare": (_compare, ["comparison.json", "runs", ".vitalrank.lock"]),
+    # A link to a folder in the place of "runs" is followed: the user's way to keep the runs on another disk.
+    "compare": (_compare, ["comparison.json", ".vitalrank.lock"]),
     "tables": (lambda folder: comparing.write_tables(results(), folder), ["results.csv", "results.md", "results.tex"]),
     "recorded": (lambda folder: write_recorded(folder / "best.toml", "a = 1\n"), ["best.toml", "best.toml.part"]),
     "mine": (_mine, ["mined.parquet", "mined.parquet.part"]),

@@ -80,7 +80,7 @@ def bns(row: Row, k: int, candidates: int, sample: int, alpha: float, ceiling: f
         best, least = -1, math.inf
         for j in drawn[:candidates]:
             F = sum(row.score(other) <= row.score(j) for other in drawn) / (len(drawn) + 1)
-            P = row.degree[j] / sum(row.degree)
+            P = row.degree[j] / max(sum(row.degree), 1)
             unbias = (1 - F) * (1 - P) / (1 - F - P + 2 * F * P)
             info = 1 - 1 / (1 + math.exp(row.score(j) - row.score(row.positive)))
             risk = float(np.float32(info * (1 - (1 + alpha) * unbias)))

@@ -65,7 +65,7 @@ def is_stream(path: Path) -> bool:
         return True
     try:
         mode = path.stat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # who writes it will say so
         return False
     except OSError as error:  # a loop of links, a folder that nobody may enter
         raise StorageError(f"{printable(path)}: cannot be used ({printable(error)}); give another name.") from error

@@ -63,6 +63,8 @@ def open_study(
             load_if_exists=True,
         )  # fmt: skip
         _check_facts(study, facts, storage)
+    except StorageError:  # which says what to do
+        raise
     except (*LOST, json.JSONDecodeError) as error:  # a damaged journal
         raise StorageError(f"{storage}: cannot hold a study ({first_line(error)}); choose another place.") from error
     return study
