@@ -16,6 +16,7 @@ from vitalrank.errors import SettingError
 
 if TYPE_CHECKING:
     import torch
+    from _typeshed import DataclassInstance
 
 _SHARD = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 _METRIC = re.compile(r"(?P<name>[^@]+)@(?P<length>[1-9][0-9]*)")
@@ -119,7 +120,7 @@ def to_builtin_scalar(value: object) -> Any:
     return int(value) if isinstance(value, Integral) else float(value)
 
 
-def to_builtin_scalars(settings: Any) -> None:
+def to_builtin_scalars(settings: DataclassInstance) -> None:
     """Convert every field of a frozen dataclass, in its ``__post_init__``."""
     for field in fields(settings):
         object.__setattr__(settings, field.name, to_builtin_scalar(getattr(settings, field.name)))

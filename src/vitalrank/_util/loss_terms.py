@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from vitalrank._util.checks import is_tensor
+from vitalrank._util.typing import S
 from vitalrank.errors import SettingError
 
 
-def to_column(pos: Any, neg: Any, weights: Any) -> Any:
+def to_column(pos: S, neg: S, weights: S | None) -> S:
     """The positives' scores beside those of their negatives; other shapes would be stretched to fit each other."""
     given, asked = tuple(np.shape(pos)), tuple(np.shape(neg))
     if len(asked) != 2 or given not in (asked[:1], (asked[0], 1)):
@@ -21,18 +22,20 @@ def to_column(pos: Any, neg: Any, weights: Any) -> Any:
     return pos.reshape(-1, 1)  # (B, 1)
 
 
-def mean_of_pairs(values: Any, weights: Any, sample_weight: Any) -> Any:
+def mean_of_pairs(values: S, weights: S | None, sample_weight: S | None) -> S:
     """Weighted sum over the negatives, mean over the positives."""
     return mean_of_rows((values if weights is None else values * weights).sum(-1), sample_weight)
 
 
-def mean_of_rows(rows: Any, sample_weight: Any) -> Any:
+def mean_of_rows(rows: S, sample_weight: S | None) -> S:
     """Mean over the positives of the loss of each, (B,), times its weight."""
     if sample_weight is None:
-        return rows.mean()
+        plain: S = rows.mean()
+        return plain
     if tuple(np.shape(sample_weight)) != tuple(np.shape(rows)):
         raise SettingError(f"sample_weight is of shape {tuple(np.shape(sample_weight))}; give {tuple(np.shape(rows))}.")
-    return (rows * sample_weight).mean()
+    mean: S = (rows * sample_weight).mean()
+    return mean
 
 
 def softplus(x: Any) -> Any:

@@ -7,7 +7,7 @@ import math
 import mmap
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -140,8 +140,9 @@ def kept_for_reuse() -> Iterator[None]:
         mallopt(_TRIM, 2 * _LARGEST_MAP)  # as the library sets it by itself once it has freed a block so large
 
 
-def _mallopt() -> Any:
+def _mallopt() -> Callable[[int, int], int] | None:
     try:
-        return ctypes.CDLL(None).mallopt
+        found: Callable[[int, int], int] = ctypes.CDLL(None).mallopt
+        return found
     except (OSError, AttributeError, TypeError):  # only the C library of GNU has it
         return None

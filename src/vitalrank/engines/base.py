@@ -6,13 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.typing import Array
 from vitalrank.history import Record
+
+
+class TakesWhole(Protocol):
+    """What an engine knows of the model that serves its values."""
+
+    def take_whole(self, values: Mapping[str, Array]) -> None:
+        """Hold these values."""
 
 
 @dataclass
@@ -161,7 +168,7 @@ class Engine(ABC):
         """The values for the model to serve after the training, where the live ones are spread over ranks."""
         return None
 
-    def serving(self, model: Any) -> AbstractContextManager[None]:
+    def serving(self, model: TakesWhole) -> AbstractContextManager[None]:
         """While it is open, ``model`` holds the current values, whole."""
         return nullcontext()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from types import ModuleType
 
 from vitalrank.config import TrainConfig
 from vitalrank.errors import SettingError
@@ -27,7 +27,7 @@ def check_loss(config: TrainConfig, sampler: BoundSampler | SamplerAdapter) -> N
         )
 
 
-def corrected(draw: Draw, config: TrainConfig, xp: Any) -> Draw:
+def corrected(draw: Draw, config: TrainConfig, xp: ModuleType) -> Draw:
     """The draw with its weights times ``1 / (k q_j)``, where the settings ask for it."""
     if config.correct == "none":
         return draw

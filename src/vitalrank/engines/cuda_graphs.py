@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 
-def new_stream(device: torch.device | str) -> Any:
+def new_stream(device: torch.device | str) -> torch.cuda.Stream:
     """A stream of the device."""
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    made: torch.cuda.Stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return made
 
 
-def capture(device: torch.device | str, work: Callable[[Any], object]) -> torch.cuda.CUDAGraph:
+def capture(device: torch.device | str, work: Callable[[torch.cuda.Stream], object]) -> torch.cuda.CUDAGraph:
     """What ``work`` sends to the device, as a graph; it is called once, with the stream that its work belongs on.
 
     Nothing runs yet: the first replay is the first time. Other threads may use the device meanwhile.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vitalrank._util.memory import large_zeros, untouched_zeros
-from vitalrank._util.typing import Array
+from vitalrank._util.typing import Array, DeviceArray
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Engine, HostEngine, VectorShape
 from vitalrank.engines.correcting import check_loss, positive_weight, score_scale
@@ -42,12 +42,12 @@ class MFEngine(Engine):
 
     @property
     @abstractmethod
-    def users(self) -> Any:
+    def users(self) -> DeviceArray:
         """The users' vectors, live."""  # (U, d)
 
     @property
     @abstractmethod
-    def items(self) -> Any:
+    def items(self) -> DeviceArray:
         """The items' vectors, live."""  # (I, d)
 
     @abstractmethod

@@ -21,7 +21,7 @@ from vitalrank._util.memory import absent, large_zeros
 from vitalrank._util.typing import Array
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.process_group import ProcessGroup
-from vitalrank.engines.base import Totals, VectorShape
+from vitalrank.engines.base import TakesWhole, Totals, VectorShape
 from vitalrank.engines.mf import DEVIATION, MFEngine, check_shapes, to_unit_length
 from vitalrank.engines.mf_blocks_items import STATE, VECTORS, ItemBlocks, whole_table
 from vitalrank.engines.mf_blocks_layout import BlockLayout, block_logs, bucket_of, bucket_sizes, check_blocks
@@ -34,6 +34,7 @@ from vitalrank.kernels.cpu.training.initial import fill_normal
 from vitalrank.kernels.cpu.training.permutation import epoch_permutation
 from vitalrank.kernels.cpu.training.step import Tables
 from vitalrank.samplers.backends import ArrayBackend
+from vitalrank.samplers.draws import Draw
 from vitalrank.samplers.settings import BindableSampler
 
 
@@ -133,7 +134,7 @@ class BlockEngine(CpuEngine):
         return self._user_rows.gather(own, shape, to_all, whole_table(self._group))
 
     @contextmanager
-    def serving(self, model: Any) -> Iterator[None]:
+    def serving(self, model: TakesWhole) -> Iterator[None]:
         self._group.barrier()
         model.take_whole(self.complete())
         try:
@@ -226,7 +227,7 @@ class BlockEngine(CpuEngine):
         del self._tables  # the block may go to another rank
         return totals
 
-    def _draw(self, batch: Batch) -> Any:
+    def _draw(self, batch: Batch) -> Draw:
         draw = super()._draw(batch)
         if self._config.correct == "none" or draw.log_q is None or self._layout.blocks == 1:
             return draw

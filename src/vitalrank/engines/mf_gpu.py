@@ -69,7 +69,7 @@ class GpuEngine(MFEngine):
     def _live_state(self) -> dict[str, Tensor]:
         return {"users": self._arrays.tables.user_state, "items": self._arrays.tables.item_state}
 
-    def _assign(self, into: Tensor, array: Any) -> None:
+    def _assign(self, into: Tensor, array: Array | Tensor) -> None:
         into.copy_(array if isinstance(array, Tensor) else torch.from_numpy(np.array(array)))
 
     def copy(self) -> dict[str, Tensor]:
@@ -131,7 +131,7 @@ class GpuEngine(MFEngine):
         """``length`` steps as one graph; draws that read no vectors run ahead of them, on a stream of their own."""
         alive = []  # a batch drawn ahead must not reuse memory that an earlier step still reads
 
-        def steps(stream: Any) -> None:
+        def steps(stream: torch.cuda.Stream) -> None:
             ahead = not self._sampler.needs_scores and self._config.negatives <= _PREFETCH
             draws = new_stream(self._device) if ahead else stream
             draws.wait_stream(stream)
@@ -170,7 +170,7 @@ class GpuEngine(MFEngine):
         users, positives = batch.users.long(), batch.positives.long()
         draw = self._sampler(batch.queries, self.items, users, positives, step=step, k=self._config.negatives)
 
-        def cast(array: Any, kind: torch.dtype) -> Tensor:
+        def cast(array: object, kind: torch.dtype) -> Tensor:
             return torch.as_tensor(array, dtype=kind, device=self._device).contiguous()
 
         violated = None if draw.violated is None else cast(draw.violated, torch.bool)

@@ -18,6 +18,7 @@ from vitalrank.samplers.counting import Counts
 
 if TYPE_CHECKING:
     from vitalrank.distributed.group import Group
+    from vitalrank.samplers.adapter import SamplerAdapter
 
 Allocate = Callable[[tuple[int, ...], Any], Array]
 
@@ -76,7 +77,7 @@ def check_same(group: Group, table: Array, what: str) -> None:
             )
 
 
-def check_rows_known(sampler: Any) -> None:
+def check_rows_known(sampler: BoundSampler | SamplerAdapter) -> None:
     """Reject a sampler of a caller's own that cannot draw for a part of a batch, by the numbers of its rows."""
     if isinstance(sampler, BoundSampler):
         return

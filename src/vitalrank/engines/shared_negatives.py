@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from vitalrank.config import TrainConfig
@@ -28,10 +26,11 @@ class SharedNegatives:
         self._scratch: SharedScratch | None = None
 
     @classmethod
-    def of(cls, sampler: Any, config: TrainConfig, size: int) -> SharedNegatives | None:
+    def of(cls, sampler: object, config: TrainConfig, size: int) -> SharedNegatives | None:
         """For batches of up to ``size`` positives; None where the sampler or the loss is another."""
-        fits = config.loss == "softmax" and isinstance(sampler, BoundInBatch) and sampler.is_by_rows
-        return cls(sampler, config, size) if fits else None
+        if config.loss == "softmax" and isinstance(sampler, BoundInBatch) and sampler.is_by_rows:
+            return cls(sampler, config, size)
+        return None
 
     def train(self, config: StepConfig, rate: float, batch: Batch, tables: Tables, totals: Totals) -> None:
         """Update the tables by one batch, and add what it had to the totals."""

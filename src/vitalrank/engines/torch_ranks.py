@@ -28,6 +28,7 @@ from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
 from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import WholeBatch
+from vitalrank.samplers.settings import CallableSampler
 
 _READ_EVERY = 50  # steps between two sums of the totals over the ranks
 
@@ -35,7 +36,9 @@ _READ_EVERY = 50  # steps between two sums of the totals over the ranks
 class RankedTorchEngine(TorchEngine):
     """One rank's part of the training of a network."""
 
-    def __init__(self, network: Network, train: Interactions, sampler: Any, config: TrainConfig, group: Group) -> None:
+    def __init__(
+        self, network: Network, train: Interactions, sampler: CallableSampler, config: TrainConfig, group: Group
+    ) -> None:
         if network.couples_batch:
             raise SettingError(
                 f"{type(network).__name__} has a loss of the whole batch, which ranks cannot share; leave that term "

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from vitalrank._util.memory import kept_for_reuse
 from vitalrank.engines.network import Network, device_of, modes_of, set_modes
@@ -19,10 +19,10 @@ def step_seed(seed: int, step: int) -> int:
     return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0])
 
 
-def decay_lookups(table: nn.Embedding, reg: float) -> Any:
+def decay_lookups(table: nn.Embedding, reg: float) -> RemovableHandle:
     """Add ``reg`` times its value to the gradient of every row looked up in ``table``, until removed."""
 
-    def hook(module: nn.Module, ids: Any, rows: Tensor) -> None:
+    def hook(module: nn.Module, ids: object, rows: Tensor) -> None:
         if reg and rows.requires_grad:
             value = rows.detach()
             rows.register_hook(lambda gradient: torch.add(gradient, value, alpha=reg))  # type: ignore[no-untyped-call]

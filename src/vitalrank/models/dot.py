@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from vitalrank import serving
 from vitalrank._util.typing import Array
 from vitalrank.models.base import Recommender
 from vitalrank.ranking.scorers import DotScorer
+
+if TYPE_CHECKING:
+    import torch
 
 
 class DotRecommender(Recommender, DotScorer):
@@ -28,7 +31,7 @@ class DotRecommender(Recommender, DotScorer):
         """The vectors as tensors of a device: queries (B, d) of given users, and the item table (I, d)."""
         import torch
 
-        def queries(users: Any) -> Any:
+        def queries(users: torch.Tensor) -> torch.Tensor:
             return torch.from_numpy(np.ascontiguousarray(self.queries(users.cpu().numpy()))).to(device)
 
         return queries, torch.from_numpy(np.ascontiguousarray(self.item_table)).to(device)

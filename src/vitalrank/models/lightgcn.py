@@ -179,7 +179,7 @@ class Propagation(torch.autograd.Function):
             return product(graph, table)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Any:
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         return None, product(context.graph, gradient.contiguous())
 
 

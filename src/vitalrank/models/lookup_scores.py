@@ -29,7 +29,7 @@ class LookupScores(torch.autograd.Function):
         return torch.from_numpy(scores)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Any:
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         parts = (gradient, *context.saved_tensors)
         slopes, queries, table, ids = (part.detach().contiguous().numpy() for part in parts)
         rows, grads = row_gradients(slopes, queries, ids, table, context.decay)
@@ -53,7 +53,7 @@ class ProductScores(torch.autograd.Function):
             return (queries @ table.T).gather(1, ids)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Any:
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         queries, table, ids = context.saved_tensors
         slopes = gradient.new_zeros(len(queries), len(table))  # (B, n)
         rows = torch.arange(len(ids), device=ids.device)[:, None].expand_as(ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,6 +41,6 @@ def warm_start_of(model: TrainableModel, start: Recommender | str | os.PathLike[
     return WarmStart(start.train, values, model.tables, start.history, state, step, model.padding_rows())
 
 
-def _step_of(training: Any) -> int:
+def _step_of(training: object) -> int:
     step = training.get("step") if isinstance(training, Mapping) else None
     return step if isinstance(step, int) and step >= 0 else 0

@@ -173,7 +173,7 @@ def _seeded_init(seed: int) -> Iterator[None]:
             torch.set_default_dtype(usual)
 
 
-def _engine(network: Network, train: Interactions, sampler: Any, config: TrainConfig) -> TorchEngine:
+def _engine(network: Network, train: Interactions, sampler: CallableSampler, config: TrainConfig) -> TorchEngine:
     group: Any = current_group()
     if group.size == 1:
         return TorchEngine(network, train, sampler, config)

@@ -69,7 +69,7 @@ class SamplerAdapter:
         return counts
 
 
-def _checked_draw(draw: Any, rows: int, n_items: int) -> Draw:
+def _checked_draw(draw: object, rows: int, n_items: int) -> Draw:
     """A :class:`Draw` for so many positives, also from an object with the same fields; anything else is refused."""
     missing = [name for name in ("ids", "weights", "tries") if not hasattr(getattr(draw, name, None), "shape")]
     if missing:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vitalrank._util.typing import DeviceArray
+from vitalrank._util.typing import Array, DeviceArray
 from vitalrank.samplers.backends import ArrayBackend
 from vitalrank.samplers.draws import Draw
 
@@ -66,7 +66,7 @@ class Counts:
         names = ("positive", "negative", *_NUMBERS)
         return {name: np.array(getattr(self, name)) for name in names}
 
-    def set_sum(self, name: str, value: Any) -> None:
+    def set_sum(self, name: str, value: Array) -> None:
         """Replace one of them."""
         setattr(self, name, int(value) if name in _NUMBERS else value)
 

@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitalrank._util.typing import Array, DeviceArray
 from vitalrank.errors import SettingError
 from vitalrank.kernels import gpu
 from vitalrank.kernels.proposals import Proposal, Seen
 from vitalrank.samplers.backends import ArrayBackend, check_width
 from vitalrank.samplers.draws import Draw
 
-_DTYPES: dict[type[Any], torch.dtype] = {
+_DTYPES: dict[type[np.generic], torch.dtype] = {
     np.int64: torch.int64,
     np.int32: torch.int32,
     np.float64: torch.float64,
@@ -40,13 +41,13 @@ class CudaBackend(ArrayBackend):
         self._device = device
         self._cache: dict[int, tuple[Any, Any]] = {}  # by id; the value is kept, so that no other object gets its id
 
-    def as_array(self, value: Any) -> Tensor:
+    def as_array(self, value: object) -> Tensor:
         return torch.as_tensor(value, device=self._device).detach()
 
-    def full(self, shape: tuple[int, ...], value: Any, dtype: type[Any]) -> Tensor:
+    def full(self, shape: tuple[int, ...], value: float, dtype: type[np.generic]) -> Tensor:
         return self.empty(shape, dtype).fill_(value)
 
-    def empty(self, shape: tuple[int, ...], dtype: type[Any], beside: int = 0) -> Tensor:
+    def empty(self, shape: tuple[int, ...], dtype: type[np.generic], beside: int = 0) -> Tensor:
         try:
             return torch.empty(shape, dtype=_DTYPES[dtype], device=self._device)
         except torch.OutOfMemoryError as error:
@@ -60,7 +61,7 @@ class CudaBackend(ArrayBackend):
         gpu.unit_weights(ids.contiguous(), each, weights, tries)
         return weights, tries
 
-    def cast(self, array: Tensor, dtype: type[Any]) -> Tensor:
+    def cast(self, array: Tensor, dtype: type[np.generic]) -> Tensor:
         return array.to(_DTYPES[dtype])
 
     def gather(self, table: Tensor, indices: Tensor) -> Tensor:
@@ -74,32 +75,32 @@ class CudaBackend(ArrayBackend):
     def argsort_rows(self, rows: Tensor) -> Tensor:
         return torch.argsort(rows.contiguous(), dim=1, stable=True)
 
-    def cached_to_device(self, value: Any) -> Any:
+    def cached_to_device(self, value: DeviceArray | Proposal | Seen) -> Any:
         if id(value) not in self._cache:
             self._cache[id(value)] = value, self.to_device(value)
         return self._cache[id(value)][1]
 
-    def to_device(self, value: Any) -> Any:
+    def to_device(self, value: DeviceArray | Proposal | Seen) -> Any:
         if isinstance(value, Proposal):
             return gpu.proposal_to_device(value, self._device)
         if isinstance(value, Seen):
             return gpu.seen_to_device(value, self._device)
         return torch.from_numpy(np.ascontiguousarray(value)).to(self._device)
 
-    def counter(self, seed: Any, step: int, rows: Tensor) -> gpu.Counter:
+    def counter(self, seed: int, step: int, rows: Tensor) -> gpu.Counter:
         return gpu.new_counter(int(seed), step, rows)
 
     def row_numbers(self, count: int) -> Tensor:
         return torch.arange(count, dtype=torch.int32, device=self._device)
 
-    def check_rows(self, value: Any) -> Tensor:
+    def check_rows(self, value: object) -> Tensor:
         wide = self._checked(value, "rows", 2**32)
         return torch.where(wide >= 2**31, wide - 2**32, wide).to(torch.int32)  # the same bits
 
-    def check_ids(self, value: Any, name: str, limit: int, dtype: type[Any] = np.int32) -> Tensor:
+    def check_ids(self, value: object, name: str, limit: int, dtype: type[np.generic] = np.int32) -> Tensor:
         return self._checked(value, name, limit).to(_DTYPES[dtype]).contiguous()
 
-    def _checked(self, value: Any, name: str, limit: int) -> Tensor:
+    def _checked(self, value: object, name: str, limit: int) -> Tensor:
         tensor = self.as_array(value)
         whole = not (tensor.is_floating_point() or tensor.dtype == torch.bool)
         if tensor.ndim != 1 or (tensor.numel() and not whole):
@@ -112,7 +113,7 @@ class CudaBackend(ArrayBackend):
                 raise SettingError(f"{name} holds {low} to {high}; internal ids are 0 to {limit - 1}.")
         return tensor.to(torch.int64)
 
-    def check_vectors(self, value: Any, name: str, rows: int) -> Tensor:
+    def check_vectors(self, value: object, name: str, rows: int) -> Tensor:
         tensor = self.as_array(value)
         if tensor.ndim != 2 or tensor.shape[0] != rows:
             raise SettingError(f"{name} has shape {tuple(tensor.shape)}; it must be ({rows}, d).")
@@ -142,7 +143,7 @@ class DeviceCounts:
         sums = (torch.ones_like(tries), ~trained, tries, tries * tries, lost)
         self._sums += torch.stack([part.sum() for part in sums])
 
-    def drain(self) -> tuple[Any, Any, dict[str, int]]:
+    def drain(self) -> tuple[Array, Array, dict[str, int]]:
         """The counts, which start at 0 again."""
         positive, negative = self._sides[:, : self._none].clone().cpu().numpy()
         sums = dict(zip(self._SUMS, self._sums.tolist(), strict=True))

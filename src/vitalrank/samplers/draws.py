@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vitalrank._util.typing import DeviceArray
 from vitalrank.errors import SettingError
@@ -108,7 +109,8 @@ class SampleRequest:
     def score(self, ids: DeviceArray, rows: DeviceArray | None = None) -> DeviceArray:
         """Scores of candidates (R, C) of some rows of the batch (default: all), by scorer or dot product."""
         if self.scorer is not None:
-            scores = np.asarray(self.scorer(np.arange(len(self)) if rows is None else rows, ids))
+            given: NDArray[Any] = np.asarray(self.scorer(np.arange(len(self)) if rows is None else rows, ids))
+            scores: DeviceArray = given
         else:
             scores = self.backend.empty(tuple(ids.shape), np.float32)
             queries = self.queries if rows is None or self.queries is None else self.queries[rows]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from vitalrank.samplers.settings import LATER, Sampler
 _ROUNDS = 10  # of k-means
 
 
-def softmax_rows(xp: Any, logits: DeviceArray) -> DeviceArray:
+def softmax_rows(xp: ModuleType, logits: DeviceArray) -> DeviceArray:
     """Each row's exponentials over their sum; a row of -inf gives zeros."""  # (B, k)
     if logits.shape[1] == 0:
         return logits
@@ -242,5 +243,5 @@ class BoundClustered(RefreshedByEpoch, BoundSoftmaxWeighted):
         members = pool[np.argsort(owner[pool], kind="stable")]
         starts = np.searchsorted(owner[members], np.arange(clusters + 1))
         running = np.concatenate([[0.0], np.cumsum(self.weights[members], dtype=np.float64)])
-        anew = (centers, *map(backend.to_device, (owner, members, starts, running)))
+        anew = (centers, *(backend.to_device(part) for part in (owner, members, starts, running)))
         self._groups = tuple(map(copy_in_place, self._groups, anew))
