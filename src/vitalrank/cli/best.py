@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,8 @@ from vitalrank.cli.taking import inputs_of
 from vitalrank.config import TrainConfig
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from vitalrank.history import Record
     from vitalrank.selection import Best, RankedModel
     from vitalrank.tuning import Trial
@@ -120,7 +122,7 @@ class _Standings:
         if trial.value is not None and trial.state != "pruned":
             self.values[label] = max(trial.value, self.values.get(label, -1.0))
 
-    def table(self) -> Any:
+    def table(self) -> Table:
         """The candidates by value, as a table of rich."""
         passed = int(time.monotonic() - self.began)
         caption = f"{passed // 60}:{passed % 60:02} of {self.minutes:g} minutes, {self.now}"

@@ -33,7 +33,7 @@ def from_file(ctx: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-def _try(ctx: typer.Context, parameter: Any, typed: Any, where: str) -> None:
+def _try(ctx: typer.Context, parameter: Any, typed: object, where: str) -> None:
     """Refuse here, where the file is known, what the option would refuse later."""
     try:
         parameter.process_value(ctx, typed)

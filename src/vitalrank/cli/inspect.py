@@ -14,6 +14,8 @@ from vitalrank.cli.output import print_json
 from vitalrank.cli.taking import inputs_of
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from vitalrank.analysis import Inspection
     from vitalrank.models.base import Recommender
     from vitalrank.training import History
@@ -96,7 +98,7 @@ def _opening(model: Recommender, history: History) -> Iterator[str]:
     yield ", ".join(f"{name} {value}" for name, value in history.settings.items())
 
 
-def _epochs(history: Sequence[Mapping[str, Any]]) -> Any:
+def _epochs(history: Sequence[Mapping[str, Any]]) -> Table:
     """Some epochs from first to last; a column that no record has is left out."""
     from rich.table import Table
 

@@ -13,6 +13,7 @@ from vitalrank._util.downloads import OnBytes, cache_folder, download
 from vitalrank._util.files import check_output
 from vitalrank._util.outputs import check_not_input
 from vitalrank._util.parquet import is_marked_parquet, parquet_writer
+from vitalrank._util.typing import Array
 from vitalrank.datasets.archives import unpack
 from vitalrank.datasets.known import DATASETS, Dataset
 from vitalrank.datasets.synthesis import synthetic
@@ -212,5 +213,5 @@ def write_log(log: Interactions, target: str | PathLike[str]) -> Path:
     return path
 
 
-def _column(ids: Any, codes: Any) -> pa.Array:
+def _column(ids: Array, codes: Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(ids)).cast(pa.array(ids[:1]).type)

@@ -53,7 +53,7 @@ class Group(ProcessGroup):
 
     # ------------------------------------------------------------------------------------------------ messages
 
-    def all_gather(self, memory: Any, starts: Sequence[int], sizes: Sequence[int]) -> None:
+    def all_gather(self, memory: Array | torch.Tensor, starts: Sequence[int], sizes: Sequence[int]) -> None:
         """Send every rank's piece of ``memory`` (flat, an array or a tensor) to all ranks; pieces differ in length.
 
         Rank r's piece is ``memory[starts[r] : starts[r] + sizes[r]]``; this rank's own is there already.

@@ -14,6 +14,8 @@ from vitalrank.distributed.process_group import ProcessGroup
 from vitalrank.errors import GroupError, SettingError
 
 if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
+
     from vitalrank.distributed.group import Group
 
 SINGLE = ProcessGroup()
@@ -120,7 +122,7 @@ def _take_card() -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = names[int(local)] if int(local) < len(names) else ""
 
 
-def _await_others(store: Any, size: int, attempt: str, has_card: bool) -> bool:
+def _await_others(store: Store, size: int, attempt: str, has_card: bool) -> bool:
     """Wait until all ranks have started, so that the short timeout of a message is not spent on the slowest.
 
     Returns whether every rank has a GPU.

@@ -9,8 +9,12 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
+
+Value = TypeVar("Value")
 BEAT_SECONDS = 0.5
 _FAILURE, _READ = "failure", "read"
 _POLLS = (0.001, 0.1)  # seconds between two looks at the store, from the first to the slowest
@@ -31,7 +35,7 @@ class StoreGoneError(Exception):
 class Monitor:
     """Heartbeats, barriers and the first failure, over a store with ``set``, ``get``, ``add`` and ``check``."""
 
-    def __init__(self, store: Any, rank: int, size: int) -> None:
+    def __init__(self, store: Store, rank: int, size: int) -> None:
         self._store = store
         self._rank = rank
         self._size = size
@@ -51,7 +55,7 @@ class Monitor:
                 self._store.add(f"beat/{self._rank}", 1)
             self._stopped.wait(BEAT_SECONDS)
 
-    def _ask_store(self, question: Callable[[], Any]) -> Any:
+    def _ask_store(self, question: Callable[[], Value]) -> Value:
         try:
             return question()
         except RuntimeError as error:

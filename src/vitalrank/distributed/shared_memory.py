@@ -8,7 +8,6 @@ import secrets
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +56,7 @@ def _create(size: int) -> tuple[str, str] | None:
     return None
 
 
-def _map(name: str, token: str) -> Any:
+def _map(name: str, token: str) -> mmap.mmap | None:
     """The file as writable memory; None if it is not there, as on another machine of the same name."""
     with suppress(OSError), Path(name).open("r+b") as file:
         mapped = mmap.mmap(file.fileno(), 0)

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vitalrank._util.checks import parse_metric
-from vitalrank._util.typing import Values
+from vitalrank._util.typing import Array, Values
 from vitalrank.metrics import BY_LENGTH, METRICS, TOGETHER, harmonic_mean
 
 Groups = dict[str, dict[str, float]]
@@ -143,7 +142,7 @@ class PerUser(Mapping[str, Values]):
         return len(self._names)
 
 
-def mean_of(per_user: Mapping[str, Values], name: str, rows: Any) -> float:
+def mean_of(per_user: Mapping[str, Values], name: str, rows: Array | slice) -> float:
     """Average over some users; F1 from the averaged precision and recall."""
     metric, length = parse_metric(name)
     if metric == "f1":

@@ -19,6 +19,7 @@ from vitalrank.interactions.splits import check_share
 from vitalrank.interactions.unrecognised_time import unit_of
 
 Time = float | str | date
+NumPyTime = np.integer[Any] | np.floating[Any]  # of a log's column
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365.25 * 86400}
 _LENGTH = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([smhdwy])\s*")
 
@@ -50,7 +51,7 @@ def to_cutoff(moment: Time | None, times: NDArray[Any], name: str) -> float:
     return at
 
 
-def cutoff_of_share(times: NDArray[Any], share: float, name: str) -> Any:
+def cutoff_of_share(times: NDArray[Any], share: float, name: str) -> float:
     """The time from which on the latest rows are, a share of all."""
     held = rows_of_share(len(times), share, name)
     if not held:
@@ -70,14 +71,15 @@ def rows_of_share(count: int, share: float, name: str) -> int:
     return min(int(np.ceil(count * share - 1e-9)), count)
 
 
-def checked_cut(at: Any, least: Any, share: float, name: str) -> Any:
+def checked_cut(at: NumPyTime, least: NumPyTime, share: float, name: str) -> float:
     """The time of a cut as a number of Python, unless it leaves nothing before it."""
     if at <= least:
         raise DataError(
             f"{name}={share}: the cut falls on the first time of the log ({at}), so nothing is left before it; give a "
             "smaller share."
         )
-    return at.item()
+    cut: float = at.item()
+    return cut
 
 
 def fold_cutoffs(times: NDArray[Any], folds: int, share: float, given: Sequence[Time] | None) -> list[Any]:

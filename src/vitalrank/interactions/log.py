@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -189,7 +189,7 @@ def split_like(train: Interactions, test_log: Interactions) -> Interactions:
     return aligned(train, test_log, "test_log")
 
 
-def _as_log(arrays: Any) -> Interactions:
+def _as_log(arrays: object) -> Interactions:
     """A log of known negatives is one of this class."""
     assert isinstance(arrays, Interactions)
     return arrays

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,7 +22,7 @@ class Vectors:
     def __len__(self) -> int:
         return len(self.table)
 
-    def rows(self, at: Any) -> NDArray[np.float32]:
+    def rows(self, at: Array | slice) -> NDArray[np.float32]:
         """Vectors of a slice, or of row numbers of any shape."""  # (..., d)
         vectors: NDArray[np.float32] = np.array(self.table[at], np.float32, order="C")
         if not np.isfinite(vectors).all():

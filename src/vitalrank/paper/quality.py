@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vitalrank._util.typing import Values
 from vitalrank.comparing.outcomes import Outcome
 from vitalrank.comparing.results import holm, paired_p
 from vitalrank.paper.experiment import Data, mean_and_spread
@@ -147,8 +148,8 @@ def _against(one: str, runs: Mapping[str, Sequence[Outcome]]) -> Data:
     return found
 
 
-def _per_user(runs: Sequence[Outcome]) -> Any:
-    return np.mean([run.per_user for run in runs], axis=0, dtype=np.float64)
+def _per_user(runs: Sequence[Outcome]) -> Values:
+    return np.asarray(np.mean([run.per_user for run in runs], axis=0, dtype=np.float64))
 
 
 def _mean(runs: Sequence[Outcome], metric: str) -> float:

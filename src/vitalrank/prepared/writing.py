@@ -189,7 +189,7 @@ def _remove_others(folder: Path) -> None:
             shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
 
 
-def _feed(digest: Any, path: Path) -> None:
+def _feed(digest: hashlib.blake2b, path: Path) -> None:
     """Add the values of an array's file, without the header."""
     with path.open("rb") as file:
         file.seek(128)

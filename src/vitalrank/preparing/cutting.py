@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
 from vitalrank._util.typing import Array
-from vitalrank.interactions.cutoffs import checked_cut, rows_of_share
+from vitalrank.interactions.cutoffs import NumPyTime, checked_cut, rows_of_share
 
 Read = Callable[[], Iterable[Array]]  # the times of a log, a piece at a time, as often as it is called
 _BINS = 1 << 16
 _FEW = 1 << 20  # times that are sorted at once
 
 
-def cutoff_on_disk(read: Read, share: float, name: str) -> Any:
+def cutoff_on_disk(read: Read, share: float, name: str) -> float:
     """`vitalrank.interactions.cutoffs.cutoff_of_share` of times that memory does not hold.
 
     Examples
@@ -29,7 +28,7 @@ def cutoff_on_disk(read: Read, share: float, name: str) -> Any:
     return checked_cut(_kth_largest(read, held), min(times.min() for times in read() if len(times)), share, name)
 
 
-def _kth_largest(read: Read, k: int) -> Any:
+def _kth_largest(read: Read, k: int) -> NumPyTime:
     """The k-th largest value, by counting between bounds that come closer with each pass."""
     low = min(times.min() for times in read() if len(times))
     high = max(times.max() for times in read() if len(times))
@@ -38,7 +37,8 @@ def _kth_largest(read: Read, k: int) -> Any:
         inside = sum(int(np.count_nonzero((times >= low) & (times <= high))) for times in read())
         if inside <= _FEW or low == high:
             found = np.concatenate([times[(times >= low) & (times <= high)] for times in read()])
-            return np.partition(found, len(found) - (k - above))[len(found) - (k - above)]
+            value: NumPyTime = np.partition(found, len(found) - (k - above))[len(found) - (k - above)]
+            return value
         edges = _edges(low, high)
         counts = np.zeros(len(edges) - 1, np.int64)
         for times in read():
@@ -51,7 +51,7 @@ def _kth_largest(read: Read, k: int) -> Any:
         low, high = edges[chosen], high if last else _before(edges[chosen + 1])
 
 
-def _edges(low: Any, high: Any) -> Array:
+def _edges(low: NumPyTime, high: NumPyTime) -> Array:
     """Bounds of bins between two times, the first and the last among them, ascending."""
     if isinstance(low, np.integer):
         step = max(1, (int(high) - int(low)) // _BINS + 1)
@@ -59,5 +59,6 @@ def _edges(low: Any, high: Any) -> Array:
     return np.unique(np.append(np.linspace(low, high, _BINS), [low, np.nextafter(high, np.inf)]))
 
 
-def _before(edge: Any) -> Any:
-    return edge - 1 if isinstance(edge, np.integer) else np.nextafter(edge, -np.inf)
+def _before(edge: NumPyTime) -> NumPyTime:
+    lower: NumPyTime = edge - 1 if isinstance(edge, np.integer) else np.nextafter(edge, -np.inf)
+    return lower

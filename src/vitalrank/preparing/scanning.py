@@ -100,5 +100,5 @@ def spill_ids(path: Path, ids: pa.Array | Array) -> None:
         writer.write_batch(batch)
 
 
-def _dictionary_bytes(batch: Any) -> int:
+def _dictionary_bytes(batch: object) -> int:
     return int(batch.dictionary.nbytes) if isinstance(batch, pa.DictionaryArray) else 0

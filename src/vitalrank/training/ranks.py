@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 from vitalrank.config import TrainConfig
 from vitalrank.distributed.process_group import ProcessGroup
@@ -14,7 +13,7 @@ from vitalrank.interactions import Interactions
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in the default repr of an object; differs between processes
 
 
-def without_address(value: Any) -> str:
+def without_address(value: object) -> str:
     """The ``repr`` of a value, the same in every process.
 
     Examples
@@ -26,7 +25,12 @@ def without_address(value: Any) -> str:
 
 
 def check_same_run(
-    group: ProcessGroup, model: Any, sampler: Any, config: TrainConfig, train: Interactions, valid: Interactions | None
+    group: ProcessGroup,
+    model: object,
+    sampler: object,
+    config: TrainConfig,
+    train: Interactions,
+    valid: Interactions | None,
 ) -> None:
     """Stop ranks that were not given the same logs, model, sampler and settings."""
     if group.size == 1:

@@ -229,7 +229,7 @@ def _shares_margin(model: Recommender, config: TrainConfig) -> bool:
     return bool(default_sampler(model, config) != default_sampler(model, other))
 
 
-def _typed(dimension: Dimension, default: Any) -> Dimension:
+def _typed(dimension: Dimension, default: object) -> Dimension:
     """The dimension in the type of the setting's default: 1 is 1.0 for a real setting."""
     if not isinstance(default, float):
         return dimension
