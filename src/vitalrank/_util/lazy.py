@@ -35,7 +35,8 @@ def load_target(target: str) -> Any:
         extra = _EXTRAS.get(str(missing.name).partition(".")[0])
         if extra is None:
             raise
-        raise SettingError(f"{name or 'this'} needs {missing.name}: pip install 'vitalrank[{extra}]'.") from missing
+        what = name or module.partition(".")[0]
+        raise SettingError(f"{what} needs {missing.name}: pip install 'vitalrank[{extra}]'.") from missing
     return getattr(found, name) if name else found
 
 

@@ -50,8 +50,7 @@ class VINS(Sampler):
         ``"log2"`` (the paper's), ``"harmonic"`` (WARP's) or ``"none"``.
     ceiling
         A candidate that outscores the positive by more than this is no negative: a number, a share of the positive's
-        score (``"10%"``), or None for no ceiling. It counts as
-        a try and is not taken; where all are so, there is no negative.
+        score (``"10%"``), or None for no ceiling. Such a candidate counts as a try; if all are, there is no negative.
 
     References
     ----------
@@ -108,8 +107,7 @@ class LFMW(Sampler):
         ``"harmonic"`` (WARP's), ``"log2"`` (VINS's) or ``"none"``.
     ceiling
         A candidate that outscores the positive by more than this is no negative: a number, a share of the positive's
-        score (``"10%"``), or None for no ceiling. It counts as
-        a try and is not taken; where all are so, there is no negative.
+        score (``"10%"``), or None for no ceiling. Such a candidate counts as a try; if all are, there is no negative.
 
     References
     ----------
@@ -206,15 +204,15 @@ class BoundViolationSearch(BoundSampler):
         limits: NDArray[np.float32] = score_limits(self.settings.ceiling, own)[:].astype(np.float32)
         thresholds = own - margin
         best = np.full(len(request), -np.inf, np.float32)
-        turns = np.zeros((len(request), 1), np.int64)
+        draw_indices = np.zeros((len(request), 1), np.int64)
         seen, users = self._seen(request)
         rows = np.flatnonzero(seen.unseen[users] > 0)
         while len(rows):
             block = np.empty((len(rows), 1, min(_BLOCK, kappa)), np.int64)
             counter = request.counter._replace(rows=request.counter.rows[rows])
-            turn = turns[rows]
-            cpu.draw_candidates(self.proposal, seen, counter, users[rows], request.positives[rows], c, turn, block)
-            turns[rows] = turn
+            drawn = draw_indices[rows]
+            cpu.draw_candidates(self.proposal, seen, counter, users[rows], request.positives[rows], c, drawn, block)
+            draw_indices[rows] = drawn
             state = [a[rows] for a in (best, ids, tries, violated)]
             scores = request.score(block[:, 0], rows)
             cpu.advance_search(scores, block[:, 0], thresholds[rows], limits[rows], kappa, *state)
