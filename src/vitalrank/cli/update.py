@@ -28,7 +28,9 @@ def update(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit or update wrote.")],
     log: Annotated[Path, typer.Argument(metavar="LOG", help="The new rows, with ids as in the log of RUN.")],
     out: Annotated[Path | None, typer.Option(help="Folder of the updated run.", show_default="replace RUN")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs over all rows.", show_default="3")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs over all rows.", show_default="15% of the first, at least 3")
+    ] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.", show_default="that of RUN")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed.", show_default="that of RUN")] = None,
     threads: Annotated[int | None, typer.Option(help="Maximum number of threads.", show_default="all cores")] = None,

@@ -118,7 +118,7 @@ class TrainableModel(Recommender, Trainable):
             state of the optimizer. ``train`` is its log with more rows: ``start.train.extend(new)``. Known users and
             items begin with their vectors, new ones with those that a ridge regression predicts from their
             interactions; then a few epochs follow on all rows. Options that are not given are those of the first
-            training, ``epochs`` is 3.
+            training, ``epochs`` is 15 % of its epochs and at least 3.
         epochs, lr, reg, loss, margin, optimizer, batch, negatives, schedule
             See :class:`vitalrank.TrainConfig`.
         patience, valid_every, metric

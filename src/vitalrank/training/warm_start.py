@@ -20,7 +20,7 @@ from vitalrank.interactions import Interactions
 from vitalrank.training.placing import place_rows
 from vitalrank.training.trainable import Trainable
 
-UPDATE_EPOCHS = 3
+_LEAST_EPOCHS, _SHARE_OF_EPOCHS = 3, 0.15  # of an update: with less it falls behind a refit (benchmarks/update.py)
 _PER_MACHINE = ("device", "precision", "epochs")  # settings that an update does not take from the earlier training
 
 
@@ -72,10 +72,11 @@ class WarmStart:
         return {"updates": 1, "epochs": epochs, "settings": self.history.settings or {}}
 
     def options(self) -> dict[str, Any]:
-        """Options of ``fit`` where none are given: those of the first training, for a few epochs."""
+        """Options of ``fit`` where none are given: those of the first training, for a share of its epochs."""
         known = self.origin["settings"].items()
         options = {name: value for name, value in known if name in SETTINGS and name not in _PER_MACHINE}
-        return {**options, "epochs": UPDATE_EPOCHS}
+        epochs = max(_LEAST_EPOCHS, round(_SHARE_OF_EPOCHS * self.origin["epochs"]))
+        return {**options, "epochs": epochs}
 
     def check_log(self, train: Interactions) -> None:
         """Reject a log whose first users and items are not those of the earlier model."""
