@@ -18,6 +18,7 @@ import vitalrank as vr
 ROOT = Path(__file__).parents[1]
 BENCHMARKS, GPU, MF = "benchmarks/README.md", "docs/gpu.md", "docs/models/mf.md"
 SGD, ADAGRAD, ADAM, VINS = "Uniform, SGD", "Uniform, Adagrad", "Uniform, Adam", "VINS, Adam, 15 tries"
+LIGHTGCN = "ratio per positive", "LightGCN/seconds", "RecBole LightGCN/seconds"
 EXACT = "VINS, exact law, 15 tries"
 FORMULA = (
     r"MF keeps `\(users \+ items\) \* \((\d+) \* dim \+ (\d+)\) \+ (\d+) \* interactions \+ (\d+) \* users` "
@@ -51,9 +52,26 @@ FIGURES = [
     (
         BENCHMARKS, "{:.2f} on ml-100k ({:.2f} s an epoch), {:.2f} on amazon-games, {:.2f} on yelp", "epochs",
         [
-            "ml-100k/ratio per positive", "ml-100k/FPMC/seconds", "amazon-games/ratio per positive",
-            "yelp/ratio per positive",
+            "FPMC on ml-100k/ratio per positive", "FPMC on ml-100k/FPMC/seconds",
+            "FPMC on amazon-games/ratio per positive", "FPMC on yelp/ratio per positive",
         ],
+    ),
+    (
+        BENCHMARKS, "{:.3f} ({:.2f} s against {:.1f} s an epoch of {:,} positives), {:.3f} of the CPU seconds",
+        "epochs",
+        [
+            "SASRec on lastfm/ratio per positive", "SASRec on lastfm/SASRec/seconds",
+            "SASRec on lastfm/RecBole SASRec/seconds", "SASRec on lastfm/SASRec/positives",
+            "SASRec on lastfm/ratio of cpu seconds",
+        ],
+    ),
+    (
+        BENCHMARKS, "{:.2f} ({:.2f} s against {:.2f} s;", "epochs",
+        [f"LightGCN on lastfm/{figure}" for figure in LIGHTGCN],
+    ),
+    (
+        BENCHMARKS, "{:.2f} ({:.1f} s against {:.1f} s;", "epochs",
+        [f"LightGCN on ml-100k/{figure}" for figure in LIGHTGCN],
     ),
     (
         BENCHMARKS, "{:.1f} ms ({:.1f} with exact draws); floor by bytes {:.1f}", "gpu",
