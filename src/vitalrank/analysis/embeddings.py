@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,7 +182,7 @@ def _plane(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     return points
 
 
-def _tsne() -> Any:
+def _tsne() -> Callable[[NDArray[np.float64], int], NDArray[np.float64]] | None:
     try:
         from sklearn.manifold import TSNE
         from threadpoolctl import threadpool_limits

@@ -32,7 +32,7 @@ def digest_of_meta(meta: Mapping[str, Any]) -> str:
     return hashlib.sha256(to_json(meta, sort_keys=True).encode()).hexdigest()
 
 
-def _to_builtin(value: object) -> Any:
+def _to_builtin(value: object) -> object:
     if isinstance(value, np.ndarray | np.generic) or is_tensor(value):
         return value.tolist()
     raise TypeError(f"a value of type {type(value).__name__} is not JSON serializable")

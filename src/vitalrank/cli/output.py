@@ -16,7 +16,7 @@ def print_json(value: Mapping[str, Any]) -> None:
     print(json.dumps(_finite(value), default=str, allow_nan=False))
 
 
-def _finite(value: object) -> Any:
+def _finite(value: object) -> object:
     """The value with null for what is infinite or no number, which JSON does not have."""
     if isinstance(value, Mapping):
         return {key: _finite(one) for key, one in value.items()}

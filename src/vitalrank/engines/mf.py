@@ -55,7 +55,7 @@ class MFEngine(Engine):
         """The optimizer's state, live."""  # (U, s, d), (I, s, d)
 
     @abstractmethod
-    def _assign(self, into: Any, array: Any) -> None:
+    def _assign(self, into: Any, array: DeviceArray) -> None:
         """Overwrite a live table."""
 
     def _live(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class HostMFEngine(MFEngine, HostEngine):
     def _live_state(self) -> dict[str, Array]:
         return {"users": self._tables.users[:, 1:], "items": self._tables.item_state}
 
-    def _assign(self, into: Array, array: Array) -> None:
+    def _assign(self, into: Array, array: DeviceArray) -> None:
         into[...] = array
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from vitalrank._util.devices import enough_memory
-from vitalrank._util.typing import Array
+from vitalrank._util.typing import Array, DeviceArray
 from vitalrank.config import TrainConfig
 from vitalrank.engines.base import Totals, VectorShape
 from vitalrank.engines.correcting import corrected
@@ -69,7 +69,7 @@ class GpuEngine(MFEngine):
     def _live_state(self) -> dict[str, Tensor]:
         return {"users": self._arrays.tables.user_state, "items": self._arrays.tables.item_state}
 
-    def _assign(self, into: Tensor, array: Array | Tensor) -> None:
+    def _assign(self, into: Tensor, array: DeviceArray) -> None:
         into.copy_(array if isinstance(array, Tensor) else torch.from_numpy(np.array(array)))
 
     def copy(self) -> dict[str, Tensor]:

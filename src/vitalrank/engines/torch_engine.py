@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,9 @@ from vitalrank.samplers.adapter import as_bound
 from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import Draw, SampleRequest, WholeBatch
 from vitalrank.samplers.settings import CallableSampler
+
+if TYPE_CHECKING:
+    from vitalrank.kernels.gpu import Counter
 
 _READ_EVERY = {"cpu": 1, "cuda": 50}  # steps between two reads of the totals, for each of which the host waits
 _WARM_UP_STEPS = 3
@@ -78,7 +81,7 @@ class TorchEngine(Engine):
         self._steps_to_warm_up = _WARM_UP_STEPS
         self._counter = self._new_counter() if self._device.type == "cuda" else None
 
-    def _new_counter(self) -> Any:
+    def _new_counter(self) -> Counter:
         """The random counter of the steps, on the device, for the sampler and every random layer."""
         from vitalrank.kernels.gpu import new_counter
 
@@ -221,7 +224,7 @@ class TorchEngine(Engine):
                 users=users, positives=positives, step=self.step, k=k, check_finite=False, whole=part, **of_part,
                 **inputs,
             )  # fmt: skip
-        rows = self._counter.rows
+        rows: Any = self._counter.rows
         counter = self._counter._replace(rows=rows[: len(users)] if part is None else rows[part.rows])
         vectors = inputs.get("queries"), inputs.get("item_table")
         backend = self._sampler.device_backend(str(self._device))

@@ -23,6 +23,7 @@ from vitalrank.engines.network import Network
 from vitalrank.engines.network_state import live_state
 from vitalrank.engines.row_shards import add_counts, check_rows_known, check_same
 from vitalrank.engines.torch_engine import TorchEngine
+from vitalrank.engines.torch_totals import TorchTotals
 from vitalrank.engines.training_mode import step_seed
 from vitalrank.errors import SettingError
 from vitalrank.interactions import Interactions
@@ -120,7 +121,7 @@ class RankedTorchEngine(TorchEngine):
             positives = None if positives is None else positives.numpy()
         return WholeBatch(len(rows), numbers, positives)
 
-    def _flush(self, totals: Any) -> None:
+    def _flush(self, totals: TorchTotals) -> None:
         """Add the sums of all ranks, in their order."""
         own = self._running.take()
         for of_rank in self._group.all_gather_objects(own):

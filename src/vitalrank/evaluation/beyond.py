@@ -52,8 +52,8 @@ class BeyondAccuracy:
         wanted = [name for name in names if name in _PER_USER]
         self.per_user = {f"{name}@{n}": np.zeros(len(users)) for n in lengths for name in wanted}
         self._shown = {n: np.zeros(train.n_items, np.int64) for n in lengths} if "gini" in names else {}
-        self._unit = unit_rows(train.csr) if "diversity" in names else None
-        self._shares = category_shares(categories, train) if "calibration" in names else None
+        self._unit: Any = unit_rows(train.csr) if "diversity" in names else None
+        self._shares: Any = category_shares(categories, train) if "calibration" in names else None
         self._expected = NO_LISTS
         if "serendipity" in names:
             longest = min(max(lengths), train.n_items)

@@ -127,7 +127,7 @@ def _unit(times: NDArray[Any], what: str) -> float:
     return unit
 
 
-def _as_date(moment: Any, name: str) -> Any:
+def _as_date(moment: Any, name: str) -> date | np.datetime64 | str:
     if isinstance(moment, date | np.datetime64):
         return moment
     try:

@@ -7,13 +7,18 @@ from the training log.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vitalrank._util.typing import Values
+from vitalrank._util.typing import Array, Values
 from vitalrank.interactions.stats import gini
+
+if TYPE_CHECKING:
+    from scipy.sparse import coo_array, coo_matrix, csc_array, csc_matrix, csr_array, csr_matrix
+
+    Sparse = csr_array | csr_matrix | csc_array | csc_matrix | coo_array | coo_matrix
 
 ALPHA = 0.01  # share of the target in the distribution of a list, which keeps its logarithm finite
 _CELLS = 1 << 22  # of a block of lists against all users
@@ -42,7 +47,7 @@ def novelty(recommended: ArrayLike, degree: ArrayLike, n_users: int) -> Values:
     return _mean(np.where(shown, bits[items], 0.0), shown)
 
 
-def diversity(recommended: ArrayLike, interactions: Any) -> Values:
+def diversity(recommended: ArrayLike, interactions: Sparse) -> Values:
     r"""Intra-list diversity: mean distance of the pairs of a list, one minus the cosine of the items' users.
 
     .. math:: \frac{2}{|L_u| (|L_u| - 1)} \sum_{i < j} 1 - \frac{|U_i \cap U_j|}{\sqrt{|U_i| |U_j|}}
@@ -64,7 +69,7 @@ def diversity(recommended: ArrayLike, interactions: Any) -> Values:
     return pair_distances(recommended, unit_rows(interactions))
 
 
-def unit_rows(interactions: Any) -> Any:
+def unit_rows(interactions: Sparse) -> csr_array:
     """The users of each item as a sparse row of length 1, or an empty one: (I, users)."""
     from scipy.sparse import csr_array, diags_array
 
@@ -73,7 +78,7 @@ def unit_rows(interactions: Any) -> Any:
     return csr_array(diags_array(1 / np.sqrt(np.maximum(degree, 1))) @ by_item)
 
 
-def pair_distances(recommended: ArrayLike, unit: Any) -> Values:
+def pair_distances(recommended: ArrayLike, unit: csr_array) -> Values:
     """The :func:`diversity` of each list, from the items' unit rows."""
     from scipy.sparse import csr_array
 
@@ -118,7 +123,7 @@ def serendipity(hits: ArrayLike, expected: ArrayLike, length: int | None = None)
     return np.asarray(useful.sum(axis=1) / (length or useful.shape[1]), np.float64)
 
 
-def calibration(recommended: ArrayLike, history: Any, categories: Any, alpha: float = ALPHA) -> Values:
+def calibration(recommended: ArrayLike, history: Sparse | Array, categories: ArrayLike, alpha: float = ALPHA) -> Values:
     r"""How far the categories of a list are from those of the user's history; 0 is calibrated, more is worse.
 
     .. math:: \sum_g p(g|u) \ln \frac{p(g|u)}{(1 - \alpha)\, q(g|u) + \alpha\, p(g|u)}

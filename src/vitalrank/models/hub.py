@@ -6,7 +6,8 @@ import re
 import tempfile
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from vitalrank.checkpoint import IDS, META, TENSORS
 from vitalrank.errors import SettingError, StorageError
@@ -100,7 +101,7 @@ def _first(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _hub() -> Any:
+def _hub() -> ModuleType:
     try:
         return import_module("huggingface_hub")
     except ImportError as missing:

@@ -136,6 +136,6 @@ def sparse_columns(rows: NDArray[np.int32], values: NDArray[np.float32]) -> tupl
     return values[found], rows[found], np.concatenate([[0], np.cumsum(found.sum(axis=1))])
 
 
-def _dense(block: Any) -> NDArray[np.float32]:
+def _dense(block: Array | csc_matrix | csr_matrix) -> NDArray[np.float32]:
     found: NDArray[np.float32] = block if isinstance(block, np.ndarray) else block.toarray()
     return found

@@ -22,6 +22,8 @@ from vitalrank.models.saved import check_finite_table
 from vitalrank.models.trainable import TrainableModel
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from vitalrank.engines.mf import MFEngine
     from vitalrank.samplers.settings import BindableSampler, CallableSampler
 
@@ -159,6 +161,6 @@ class MF(TrainableModel, DotRecommender):
         self.history = History.from_saved(record)
 
 
-def _host(table: Any) -> NDArray[np.float32]:
+def _host(table: Array | Tensor) -> NDArray[np.float32]:
     """A table as a NumPy array, whether it lies on a GPU or not."""
     return np.ascontiguousarray(table) if isinstance(table, np.ndarray) else table.cpu().numpy()

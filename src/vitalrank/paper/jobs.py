@@ -196,7 +196,7 @@ def _slim(outcome: Outcome) -> Outcome:
     return replace(outcome, records=records, per_user=values)
 
 
-def _short(value: object) -> Any:
+def _short(value: object) -> object:
     """Numbers with six digits."""
     if isinstance(value, dict):
         return {name: _short(part) for name, part in value.items() if name in ("min", "max", "never")}

@@ -81,7 +81,7 @@ class _Source:
         self._taken = 0
         self._file = self._path.open("wb")
 
-    def until(self, bound: Any) -> pa.Array:
+    def until(self, bound: int | str | None) -> pa.Array:
         """The ids below a bound that were not taken yet."""
         first = self._taken
         self._taken = len(self.ids) if bound is None else bisect_left(_Values(self.ids), bound, lo=first)

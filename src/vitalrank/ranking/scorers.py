@@ -83,7 +83,7 @@ class DotScorer(Scorer):
         """Cosine of each user's query to that of ``user``, as ``(U,)``."""
 
 
-def check_scorer(model: Any) -> None:
+def check_scorer(model: object) -> None:
     """Refuse what cannot be measured, with the way out."""
     if isinstance(model, type):
         raise SettingError(f"model is the class {model.__name__}; give a fitted model: {model.__name__}().fit(train).")

@@ -13,12 +13,13 @@ from vitalrank._util.typing import DeviceArray
 from vitalrank.samplers.base import BoundSampler
 from vitalrank.samplers.draws import SampleRequest
 from vitalrank.samplers.proposals import row_sums, weighted_proposal
+from vitalrank.samplers.settings import Sampler
 
 
 class BoundItemProposal(BoundSampler):
     """Proposes unseen items with probability proportional to a fixed weight."""
 
-    def __init__(self, settings: Any, *args: Any) -> None:
+    def __init__(self, settings: Sampler, *args: Any) -> None:
         super().__init__(settings, *args)
         self.weights = self._item_weights()
         self.proposal = weighted_proposal(self.weights, self.pool)

@@ -126,7 +126,7 @@ class BoundPool(BoundSampler):
 
     settings: DNS | LFMD | AHNS | MixGCF | BNS | CML
 
-    def __init__(self, settings: Any, *args: Any) -> None:
+    def __init__(self, settings: DNS | LFMD | AHNS | MixGCF | BNS | CML, *args: Any) -> None:
         super().__init__(settings, *args)
         self.proposal = uniform_proposal(self.train, self.pool)
         self._size = settings.candidates

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -143,7 +143,7 @@ def _plain(ids: Array) -> Array:
     return ids.astype(np.str_) if ids.dtype.kind == "O" else ids
 
 
-def _optional(module: str, package: str) -> Any:
+def _optional(module: str, package: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:

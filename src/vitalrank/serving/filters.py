@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +107,7 @@ class Filters:
         return np.unique(np.concatenate(lists)).astype(np.int64) if lists else np.empty(0, np.int64)
 
 
-def known_items(log: Interactions, items: Any) -> NDArray[np.int64]:
+def known_items(log: Interactions, items: Sequence[Any] | Array) -> NDArray[np.int64]:
     """Internal ids of those items that the log knows; ids of another type are an error."""
     found = log.item_lookup.positions_or_minus_one(items) if len(items) else np.empty(0, np.int64)
     return found[found >= 0]
@@ -117,11 +117,12 @@ def _allowed(log: Interactions, options: FilterOptions, table: ItemTable | None)
     """Items that anybody may get, sorted; None for all."""
     keep = np.ones(log.n_items, bool)
     within = options.get("within")
+    name: Literal["items", "exclude_items"]
     for name in ("items", "exclude_items"):
         given = options.get(name)
         if given is None:
             continue
-        if isinstance(given, str | bytes | Mapping) or np.ndim(given) != 1:  # type: ignore[arg-type]
+        if isinstance(given, str | bytes | Mapping) or np.ndim(given) != 1:
             raise SettingError(f"{name}={quoted(given)}: give a list of item ids.")
         listed_ones = np.zeros(log.n_items, bool)
         listed_ones[known_items(log, given)] = True
@@ -148,7 +149,9 @@ def _has_value(log: Interactions, table: ItemTable, column: str, value: str | Se
     return np.isin(codes, [values.index(one) for one in wanted])
 
 
-def _lists(log: Interactions, asked: Sequence[Any], given: Any) -> Sequence[Array] | None:
+def _lists(
+    log: Interactions, asked: Sequence[Any], given: Sequence[Sequence[Any]] | Mapping[Any, Sequence[Any]] | None
+) -> Sequence[Array] | None:
     if given is None:
         return None
     rows = [given.get(one, ()) for one in asked] if isinstance(given, Mapping) else list(given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Self
 
 from vitalrank.errors import SettingError
@@ -153,7 +153,7 @@ def run_settings(model: Trainable) -> dict[str, Any]:
     }
 
 
-def _needed(module: str, who: str) -> Any:
+def _needed(module: str, who: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as missing:

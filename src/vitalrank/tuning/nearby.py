@@ -89,7 +89,7 @@ class Nearby(SearchMethod):
                 return kept
         return None
 
-    def _value(self, name: str, value: object, best: FrozenTrial | None) -> Any:
+    def _value(self, name: str, value: object, best: FrozenTrial | None) -> object:
         """A default that is no point of the space's rounding stays exactly what it is."""
         known: Mapping[str, Any] = self.start if best is None else best.params
         dimension = self.space[name]

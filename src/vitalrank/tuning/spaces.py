@@ -136,7 +136,7 @@ def including(dimension: Dimension, value: Any) -> Dimension:
     return Choice(tuple(sorted(values)) if is_number and not any(isinstance(v, str) for v in values) else values)
 
 
-def value_from_share(dimension: Dimension, share: float) -> Any:
+def value_from_share(dimension: Dimension, share: float) -> object:
     """The value that lies at this share of a dimension; real ones with three digits.
 
     Examples
