@@ -244,7 +244,7 @@ def test_a_link_in_place_of_new_files_is_not_followed(tmp_path):
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(StorageError, match=r"nowhere: no model\.json here"):
+    with pytest.raises(StorageError, match="nowhere: no such folder"):
         read_folder(tmp_path / "nowhere")
     assert not is_saved(tmp_path / "nowhere")
 

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 import vitalrank as vr
-from sampler_calls import BY_VECTORS, PARTS, PATHS, assert_equal, call, world_of
+from sampler_calls import BY_VECTORS, GPU, PARTS, PATHS, assert_equal, call, world_of
 from sampler_cases import ALL, ALL_BUT_ONE, KEEPS_ALL, NEWCOMER, VARIANTS, WORLD, make_world
+from vitalrank.samplers import SAMPLERS
 
 every_sampler = pytest.mark.parametrize("name", VARIANTS)
 every_path = pytest.mark.parametrize("path", PATHS)
+# Interpreted kernels are slow: a variant of a sampler is drawn by them once, in the test that compares all paths.
+CALLS = [(name, path) for name in VARIANTS for path in PATHS if path != "gpu" or name in SAMPLERS or GPU != "cpu"]
+every_call = pytest.mark.parametrize(("name", "path"), CALLS)
 
 
 @every_sampler
@@ -62,8 +66,7 @@ def test_the_same_with_1_2_and_4_threads(name, path):
     assert_equal(draws[0], draws[2])
 
 
-@every_sampler
-@every_path
+@every_call
 def test_rows_permute_with_their_inputs(name, path):
     world = world_of(path)
     order = np.random.default_rng(0).permutation(len(world.users))
@@ -90,8 +93,7 @@ def test_each_row_is_scored_for_its_own_user(name):
         np.testing.assert_array_equal(draw.ids[hit, 0], liked[hit])
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name not in KEEPS_ALL])
-@every_path
+@pytest.mark.parametrize(("name", "path"), [call for call in CALLS if call[0] not in KEEPS_ALL])
 def test_k_negatives_extend_the_first(name, path):
     world = world_of(path)
     one, three = call(name, path, world, step=1), call(name, path, world, step=1, k=3)
@@ -111,8 +113,7 @@ def test_steps_and_seeds_draw_other_numbers(name):
     assert (draws[0] != draws[2]).any()
 
 
-@every_sampler
-@every_path
+@every_call
 def test_allowed_as_a_mask_or_as_ids(name, path):
     world = world_of(path)
     pool = [1, 3, 9, 10]
@@ -125,8 +126,7 @@ def test_allowed_as_a_mask_or_as_ids(name, path):
     np.testing.assert_array_equal((by_ids.ids == -1).all(axis=1), closed)
 
 
-@every_sampler
-@every_path
+@every_call
 def test_nothing_allowed(name, path):
     world = world_of(path)
     draw = call(name, path, world, VARIANTS[name].bind(world.log, allowed=[]))
@@ -135,24 +135,21 @@ def test_nothing_allowed(name, path):
     assert not draw.tries.any()
 
 
-@every_sampler
-@every_path
+@every_call
 def test_an_empty_batch(name, path):
     world = world_of(path)
     draw = call(name, path, world, order=np.zeros(0, int))
     assert draw.ids.shape[0] == draw.weights.shape[0] == draw.tries.shape[0] == 0
 
 
-@every_sampler
-@every_path
+@every_call
 def test_a_user_with_one_open_item_gets_it(name, path):
     world = world_of(path)
     draw = call(name, path, world, step=8)
     assert (draw.ids[world.users == ALL_BUT_ONE] == 9).all()
 
 
-@every_sampler
-@every_path
+@every_call
 @pytest.mark.parametrize("seen", [[[], [0]], [[0], [0]]])
 def test_a_catalogue_of_one_item(name, path, seen):
     draw = call(name, path, make_world(rows=4, seen=seen, n_items=1))
@@ -160,8 +157,7 @@ def test_a_catalogue_of_one_item(name, path, seen):
     np.testing.assert_array_equal(draw.ids, np.tile(expected[:, None], (1, draw.ids.shape[1])))
 
 
-@every_sampler
-@every_path
+@every_call
 def test_items_without_users_can_be_drawn(name, path):
     rows = 400 if world_of(path) is WORLD else 24 if name in KEEPS_ALL else 60
     sparse = make_world(rows=rows, seen=[[0, 1], [1], [2], []], n_items=6)

@@ -12,7 +12,7 @@ from sampler_calls import assert_equal, on_gpu
 from sampler_cases import VARIANTS, WORLD, make_world
 from vitalrank._util.memory import available_memory
 from vitalrank.errors import SettingError
-from vitalrank.samplers import backends
+from vitalrank.samplers import SAMPLERS, backends
 
 BAD = [np.nan, np.inf, -np.inf]
 SCORED = sorted(name for name in VARIANTS if VARIANTS[name].bind(WORLD.log, seed=1).needs_scores)
@@ -78,8 +78,13 @@ def test_scores_that_overflow_are_an_error(name):
         bind(name)(WORLD.queries * big + big, WORLD.table * big + big, WORLD.users, WORLD.positives)
 
 
-@pytest.mark.parametrize(("path", "bad"), [*(("numpy", bad) for bad in BAD), *(("gpu", bad) for bad in BAD[:2])])
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize(
+    ("name", "path", "bad"),
+    [
+        *((name, "numpy", bad) for name in VARIANTS for bad in BAD),
+        *((name, "gpu", bad) for name in SAMPLERS for bad in BAD[:2]),
+    ],
+)
 def test_unchecked_scores_never_draw_a_seen_item(name, bad, path):
     """What an engine asks for after its training has diverged, and before it looks at its loss."""
     world = make_world(seed=0, rows=9)
