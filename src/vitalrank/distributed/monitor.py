@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import threading
@@ -43,11 +44,14 @@ class Monitor:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="vitalrank-heartbeat", daemon=True)
         self._thread.start()
+        # A daemon thread that the interpreter ends within a call of the store aborts the process, and torchrun restarts it.
+        atexit.register(self.close)
 
     def close(self) -> None:
         """Stop the heartbeat."""
         self._stopped.set()
         self._thread.join(2 * BEAT_SECONDS)
+        atexit.unregister(self.close)
 
     def _beat(self) -> None:
         while not self._stopped.is_set():
