@@ -44,7 +44,7 @@ class Monitor:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="vitalrank-heartbeat", daemon=True)
         self._thread.start()
-        # A daemon thread that the interpreter ends within a call of the store aborts the process, and torchrun restarts it.
+        # A daemon thread ended by the interpreter within a call of the store aborts the process: a failure to torchrun.
         atexit.register(self.close)
 
     def close(self) -> None:
