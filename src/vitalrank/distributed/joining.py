@@ -96,7 +96,9 @@ def _joined() -> Group:
             store = dist.PrefixStore("vitalrank", dist.distributed_c10d._get_default_store())
             return Group(store, dist.get_rank(), dist.get_world_size(), process_group, patience)
         store, rank, size = next(iter(dist.rendezvous("env://", timeout=timedelta(seconds=_JOIN_SECONDS))))
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        # Hosts count their restarts apart, so two counts may differ; only a store that outlives a restart needs one.
+        outlives = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if outlives else "0"
         prefix = dist.PrefixStore(f"vitalrank/{attempt}", store)
         has_cards = _await_others(store, size, attempt, torch.cuda.is_available())
         dist.init_process_group(
